@@ -1,0 +1,1 @@
+"""Pure core: no pytest, no network, no process, no clock."""

@@ -1,0 +1,1 @@
+"""Everything that speaks to an engine: one module per dialect, one stream reader."""
