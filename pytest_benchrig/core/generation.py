@@ -1,4 +1,4 @@
-"""What is asked of a model and what comes back: requests, generations, marks and the runtime protocol.
+"""What is asked of a model and what comes back: requests, generations, marks, the protocol.
 
 Every time is an ``int`` of nanoseconds on one monotonic clock (``time.perf_counter_ns`` of the
 measuring process); every duration derived from it is a ``float`` of seconds.
@@ -333,7 +333,7 @@ class Runtime(Protocol):
         ...
 
     def describe(self, model: str) -> ModelInfo:
-        """One model; fault ``model_not_found`` (with near names) where the runtime knows it is not there."""
+        """One model; fault ``model_not_found``, with near names, where it is not there."""
         ...
 
     def load(self, model: str, num_ctx: int | None = None) -> float | None:
