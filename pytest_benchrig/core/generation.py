@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
+
 from typing import Any, Literal, Protocol, TypeAlias
 
 JsonValue: TypeAlias = Any
 """A value that ``json.loads`` can return."""
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
-
-EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +56,7 @@ class Sampling:
     repeat_penalty: float | None = None
     num_ctx: int | None = None
     think: bool | str | None = None
-    extra: Mapping[str, JsonValue] = EMPTY
+    extra: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,10 +209,10 @@ class Generation:
     served_model: str = ""
     endpoint: str = ""
     device: str = ""
-    options_sent: Mapping[str, JsonValue] = EMPTY
+    options_sent: Mapping[str, JsonValue] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
-    raw_message: Mapping[str, JsonValue] = EMPTY
+    raw_message: Mapping[str, JsonValue] = field(default_factory=dict)
 
 
 FaultKind: TypeAlias = Literal[

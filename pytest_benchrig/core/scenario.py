@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from pytest_benchrig.core.generation import EMPTY, JsonValue, Sampling
+from pytest_benchrig.core.generation import JsonValue, Sampling
 
 Kind: TypeAlias = Literal["speed", "coding", "answer", "context", "tool_use"]
 CheckType: TypeAlias = Literal["final_answer", "exact_or_contains", "regex", "numeric"]
@@ -68,7 +68,7 @@ class ToolTurn:
     """One planned turn. ``tool`` is ``None`` for a no-call turn, which ``answer`` then judges."""
 
     tool: str | None
-    args: Mapping[str, JsonValue] = EMPTY
+    args: Mapping[str, JsonValue] = field(default_factory=dict)
     answer: AnswerSpec | None = None
     tool_result: JsonValue = None
     prompt: str = ""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from pytest_benchrig.core.generation import EMPTY, JsonValue
+from pytest_benchrig.core.generation import JsonValue
 
 VerdictKind: TypeAlias = Literal[
     "pass", "fail", "truncated", "timeout", "crash", "no_code", "tampered"
@@ -29,7 +29,7 @@ class Verdict:
     kind: VerdictKind | None
     detail: str = ""
     rule: str = ""
-    fields: Mapping[str, JsonValue] = EMPTY
+    fields: Mapping[str, JsonValue] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool | None:
