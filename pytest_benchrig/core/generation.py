@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
+from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeAlias
 
 JsonValue: TypeAlias = Any
 """A value that ``json.loads`` can return."""
+
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+"""An empty mapping for default arguments."""
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
