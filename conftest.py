@@ -1,0 +1,5 @@
+"""Settings shared by every test of the project."""
+
+from __future__ import annotations
+
+pytest_plugins = ["pytester"]

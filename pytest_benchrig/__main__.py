@@ -1,0 +1,78 @@
+"""``python -m pytest_benchrig report RUN...``: render the reports again from run files."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_benchrig.core.runfile import RunFile, load_run, merge_runs
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; 0 done, 1 a file could not be read or written, 2 wrong usage."""
+    parser = argparse.ArgumentParser(prog="python -m pytest_benchrig", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    report = commands.add_parser(
+        "report",
+        help="render every report again from run files or journals",
+        description="Render reports from stored runs, byte for byte as when they were made; "
+        "several runs become one comparison.",
+    )
+    report.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run file or journal")
+    report.add_argument(
+        "--output-dir",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="write SUMMARY.md, scorecards.csv, run.json and report.html there; default: only "
+        "print the summary",
+    )
+    parsed = parser.parse_args(arguments)
+    try:
+        runs = [_read(path) for path in parsed.runs]
+        run = runs[0] if len(runs) == 1 else merge_runs(runs)
+        _show(run)
+        if parsed.output_dir is not None:
+            _write(run, parsed.output_dir)
+    except (OSError, ValueError) as problem:
+        print(f"error: {problem}", file=sys.stderr)  # noqa: T201
+        return 1
+    return 0
+
+
+def _read(path: Path) -> RunFile:
+    try:
+        return load_run(path.read_text("utf-8"))
+    except ValueError as problem:
+        raise ValueError(f"{path}: {problem}") from None
+
+
+def _show(run: RunFile) -> None:
+    import shutil
+
+    from pytest_benchrig.reports.terminal import render_summary
+
+    width = shutil.get_terminal_size((100, 24)).columns
+    for line in render_summary(run, width=width):
+        print(line)  # noqa: T201
+
+
+def _write(run: RunFile, directory: Path) -> None:
+    from pytest_benchrig.reports import csv, html, markdown
+    from pytest_benchrig.reports import json as json_report
+    from pytest_benchrig.reports.files import write_text
+
+    for name, render in (
+        ("SUMMARY.md", markdown.render),
+        ("scorecards.csv", csv.render),
+        ("run.json", json_report.render),
+        ("report.html", html.render),
+    ):
+        write_text(directory / name, render(run))
+        print(f"wrote {directory / name}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

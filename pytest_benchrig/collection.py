@@ -1,0 +1,149 @@
+"""Scenario files become test items.
+
+A file is a ``pytest.Module`` over an in-memory module with one function per scenario; the
+functions are parametrized over the targets. So everything that works on test functions (``--lf``,
+``-k``, xdist, reruns, timeouts) works on scenarios without code of ours.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import types
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_benchrig.core.scenario import Scenario
+from pytest_benchrig.scenario_io import LoadedFile
+
+SCENARIO_KEY = pytest.StashKey[Scenario]()
+SCENARIO_ATTRIBUTE = "__benchrig_scenario__"
+DEFAULT_FILES = ("scenarios/**/*.json",)
+
+
+def bundled_directory() -> Path:
+    """Where the packs that ship with the plugin live."""
+    import pytest_benchrig.scenarios as packs
+
+    return Path(str(packs.__file__)).parent
+
+
+def scenario_directories(chosen: tuple[Path, ...], root: Path) -> tuple[Path, ...]:
+    """``--benchrig-scenarios`` or its ini, else ``scenarios/``, else the bundled packs.
+
+    Raises:
+        pytest.UsageError: A chosen path does not exist.
+    """
+    for path in chosen:
+        if not path.exists():
+            raise pytest.UsageError(
+                f"scenario path {path} does not exist: give a scenario file or a directory of "
+                "them to --benchrig-scenarios"
+            )
+    if chosen:
+        return chosen
+    local = root / "scenarios"
+    return (local,) if local.is_dir() else (bundled_directory(),)
+
+
+class ScenarioFiles:
+    """Decides which JSON files are scenario files."""
+
+    def __init__(
+        self, directories: Iterable[Path], named: Iterable[Path], globs: Iterable[str], root: Path
+    ) -> None:
+        self._directories = tuple(directories)
+        self._named = frozenset(named)
+        self._globs = tuple(globs)
+        self._root = root
+
+    def __contains__(self, path: Path) -> bool:
+        if path.suffix != ".json":
+            return False
+        if path in self._named or any(
+            path == directory or directory in path.parents for directory in self._directories
+        ):
+            return True
+        if self._root not in path.parents:
+            return False
+        relative = path.relative_to(self._root).as_posix()
+        return any(_glob_matches(relative, pattern) for pattern in self._globs)
+
+
+def _glob_matches(relative: str, pattern: str) -> bool:
+    """``**/`` stands for any number of folders, none included."""
+    return fnmatch.fnmatchcase(relative, pattern) or (
+        "**/" in pattern and _glob_matches(relative, pattern.replace("**/", "", 1))
+    )
+
+
+class ScenarioFile(pytest.Module):
+    """One scenario file."""
+
+    load: Callable[[Path], LoadedFile]
+
+    @classmethod
+    def create(
+        cls, parent: pytest.Collector, path: Path, load: Callable[[Path], LoadedFile]
+    ) -> ScenarioFile:
+        """The node of a file; ``load`` reads it once, when it is collected."""
+        node: ScenarioFile = cls.from_parent(parent, path=path)
+        node.load = load
+        return node
+
+    def _getobj(self) -> types.ModuleType:
+        self._loaded = self.load(self.path)
+        return module_of(self._loaded.scenarios, self.path)
+
+    def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
+        """One item per scenario and target; one failing collector per faulty entry."""
+        yield from super().collect()
+        for problem in self._loaded.problems:
+            node = FaultyEntry.from_parent(self, name=problem.entry_id or f"line {problem.line}")
+            node.problem = str(problem)
+            yield node
+
+
+class FaultyEntry(pytest.Collector):
+    """An entry that cannot be used: a collection error of its own, the other entries stay."""
+
+    problem: str
+
+    def collect(self) -> list[pytest.Item]:
+        """Raise the entry's error."""
+        raise self.CollectError(self.problem)
+
+
+def module_of(scenarios: Iterable[Scenario], path: Path) -> types.ModuleType:
+    """An in-memory module with one test function per scenario."""
+    module = types.ModuleType(path.stem, "Scenarios of " + path.name)
+    module.__file__ = str(path)
+    for scenario in scenarios:
+        setattr(module, scenario.id, function_of(scenario, path))
+    return module
+
+
+def function_of(scenario: Scenario, path: Path) -> Callable[..., None]:
+    """The test function of a scenario; its code says that it stands at the entry's line."""
+    code = _template.__code__.replace(
+        co_filename=str(path), co_firstlineno=max(scenario.line, 1), co_name=scenario.id
+    )
+    function: Any = types.FunctionType(code, _template.__globals__, scenario.id)
+    function.__test__ = True
+    function.__doc__ = scenario.name or None
+    setattr(function, SCENARIO_ATTRIBUTE, scenario)
+    marks = [pytest.mark.benchrig, getattr(pytest.mark, scenario.suite)]
+    marks += [getattr(pytest.mark, tag) for tag in scenario.tags if tag != scenario.suite]
+    function.pytestmark = [decorator.mark for decorator in marks]
+    return function  # type: ignore[no-any-return]
+
+
+def _template(benchrig_generation: Any, benchrig_record: Any) -> None:
+    benchrig_record.raise_verdict()
+
+
+def scenario_of(item: pytest.Item) -> Scenario | None:
+    """The scenario of an item, ``None`` for a plain test."""
+    return getattr(getattr(item, "function", None), SCENARIO_ATTRIBUTE, None)

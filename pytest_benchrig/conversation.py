@@ -1,0 +1,98 @@
+"""Tool use: a planned conversation, turn by turn, with inert tools."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from pytest_benchrig.client import TargetClient
+from pytest_benchrig.core import assemble
+from pytest_benchrig.core.generation import Message, RuntimeFault, ToolCall
+from pytest_benchrig.core.record import Record
+from pytest_benchrig.core.request import plan_request
+from pytest_benchrig.core.scenario import Scenario, ToolUseSpec
+from pytest_benchrig.core.thinking import ReasoningParser
+
+if TYPE_CHECKING:
+    from pytest_benchrig.active import Active
+
+
+def converse(active: Active, client: TargetClient, scenario: Scenario, record: Record) -> Record:
+    """Play the planned turns; the first wrong one stops the conversation.
+
+    Raises:
+        RuntimeFault: A request gave no usable answer; ``unsupported`` where the target cannot
+            call tools at all.
+    """
+    from pytest_benchrig.core.timing import timings_of
+    from pytest_benchrig.core.tool_calls import judge_conversation, judge_turn, result_text
+    from pytest_benchrig.execution import with_window
+
+    spec = scenario.spec
+    if not isinstance(spec, ToolUseSpec):
+        raise TypeError(f"{scenario.id} plans no tool turns")
+    if client.supports("tools") is False:
+        raise RuntimeFault(
+            "unsupported",
+            "the runtime says that this model cannot call tools",
+            target=str(client.target),
+            url=client.endpoint,
+            phase="request",
+            remedy="Choose a model whose chat template has tools",
+        )
+    tags = active.settings.think_tags
+    parser = ReasoningParser(tags) if tags else ReasoningParser()
+    uncached = record.run_index > 0
+    plan = plan_request(
+        scenario,
+        client.target.model,
+        active.request_settings,
+        run_index=record.run_index,
+        marker=active.marker() if uncached else "",
+        cache_prompt=not uncached,
+        model_context=client.model_context,
+        fixed_context=client.fixed_context,
+        can_think=client.target.runtime == "ollama" and bool(client.supports("thinking")),
+    )
+    record = assemble.with_plan(record, plan)
+    messages = list(plan.request.messages)
+    verdicts = []
+    calls: list[ToolCall] = []
+    latency = 0.0
+    for turn in spec.turns:
+        if turn.prompt:
+            messages.append(Message("user", turn.prompt))
+        request = dataclasses.replace(
+            plan.request, messages=tuple(messages), tools=spec.tools, stream=False
+        )
+        measured = client.measure(request)
+        generation = measured.generation
+        split = parser.split(generation.text, generation.thinking)
+        timings = timings_of(generation, request)
+        record = with_window(assemble.with_generation(record, generation, split, timings), measured)
+        latency += (generation.marks.end_ns - generation.marks.start_ns) / 1e9
+        calls += generation.tool_calls
+        answer = "" if split.truncated_thinking else split.answer
+        verdict = judge_turn(turn, spec.tools, answer, generation.tool_calls)
+        verdicts.append(verdict)
+        if not verdict.passed:
+            break
+        if turn.tool is not None:
+            call = generation.tool_calls[0]
+            messages.append(Message("assistant", generation.text, tool_calls=(call,)))
+            messages.append(
+                Message(
+                    "tool",
+                    result_text(turn.tool_result),
+                    tool_call_id=call.id,
+                    tool_name=call.name,
+                )
+            )
+        else:
+            messages.append(Message("assistant", answer))
+    verdict = judge_conversation(spec, verdicts)
+    outcome = "passed" if verdict.passed else "failed"
+    record = record.replace(
+        tool_calls=[dataclasses.asdict(call) for call in calls] or None, total_time_sec=latency
+    )
+    return assemble.with_verdict(record, verdict, outcome)  # type: ignore[arg-type]

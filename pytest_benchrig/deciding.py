@@ -1,0 +1,80 @@
+"""From the session's records to scorecards, thresholds and comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pytest_benchrig.core.record import Record
+from pytest_benchrig.core.runfile import RunFile
+from pytest_benchrig.core.scorecard import ScoreSettings, build_scorecard
+from pytest_benchrig.core.thresholds import ThresholdResult, evaluate, parse_threshold
+
+if TYPE_CHECKING:
+    from pytest_benchrig.active import Active
+    from pytest_benchrig.core.compare import Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the session came to."""
+
+    run: RunFile
+    thresholds: tuple[ThresholdResult, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+
+
+def latest_attempts(records: Sequence[Record]) -> list[Record]:
+    """Of an item that was rerun only the last attempt decides; warm-ups have one each."""
+    last: dict[tuple[str, str, str], int] = {}
+    for record in records:
+        key = (record.target, record.suite, record.task_id)
+        last[key] = max(last.get(key, 0), record.attempt)
+    return [
+        r for r in records if r.phase == "warmup" or r.attempt == last[r.target, r.suite, r.task_id]
+    ]
+
+
+def score_settings(active: Active) -> ScoreSettings:
+    """What the scorecards need to know of the settings."""
+    settings = active.settings
+    return ScoreSettings(
+        weights=dict(settings.composite_weights),
+        reference_tok_per_sec=settings.reference_tok_per_sec,
+        runs=settings.runs_max,
+    )
+
+
+def decide(active: Active, records: Sequence[Record], *, interrupted: bool = False) -> Decision:
+    """Scorecards of every target; thresholds and comparisons unless the user interrupted."""
+    from pytest_benchrig.environment import run_header
+
+    settings = active.settings
+    counted = latest_attempts(records)
+    score = score_settings(active)
+    targets = [str(t) for t in active.targets]
+    present = list(dict.fromkeys([*targets, *(r.target for r in counted)]))
+    scorecards = tuple(
+        build_scorecard(name, [r for r in counted if r.target == name], settings=score)
+        for name in present
+    )
+    run = RunFile(
+        run=run_header(active, records=counted, interrupted=interrupted),
+        scorecards=scorecards,
+        records=tuple(records),
+    )
+    if interrupted:
+        return Decision(run)
+    thresholds = [parse_threshold(text) for text in settings.thresholds]
+    results = evaluate(
+        thresholds,
+        scorecards,
+        counted,
+        policy=settings.threshold_policy,
+        allow_disturbed=settings.allow_disturbed,
+    )
+    from pytest_benchrig.comparing import compare_all, regression_results
+
+    comparisons = compare_all(active, run)
+    return Decision(run, (*results, *regression_results(active, comparisons)), comparisons)

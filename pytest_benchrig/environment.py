@@ -1,0 +1,95 @@
+"""The block that describes a run: environment, versions, options, targets, fingerprint."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_benchrig._version import __version__
+from pytest_benchrig.core.generation import JsonValue
+from pytest_benchrig.core.record import Record
+
+if TYPE_CHECKING:
+    from pytest_benchrig.active import Active
+
+_NEVER_STORED = frozenset({"api_key_env"})
+
+
+def run_header(
+    active: Active, *, records: Sequence[Record] = (), interrupted: bool = False
+) -> dict[str, JsonValue]:
+    """The ``run`` object of journal and run file; no secret can be in it."""
+    from pytest_benchrig.hardware.environment import environment
+
+    settings = active.settings
+    header: dict[str, JsonValue] = {
+        "id": active.run_id,
+        "started_at": active.started_at,
+        "benchrig_version": __version__,
+        "interrupted": interrupted,
+        "interleaved": settings.interleave,
+        "targets": [str(t) for t in active.targets],
+        "suites": sorted({r.suite for r in records}),
+        "options": plain_settings(active),
+        "sandbox": active.sandbox_level(),
+        "environment": environment(),
+        "models": active.model_facts(),
+    }
+    header["fingerprint"] = fingerprint(active, header)
+    return header
+
+
+def plain_settings(active: Active) -> dict[str, JsonValue]:
+    """The settings in force as JSON; URLs without credentials, keys by name only."""
+    from pytest_benchrig.runtimes.redact import redact_url
+
+    plain: dict[str, JsonValue] = {}
+    for spec in dataclasses.fields(active.settings):
+        value = getattr(active.settings, spec.name)
+        if spec.name in _NEVER_STORED or value in (None, (), False, ""):
+            continue
+        if spec.name == "base_urls":
+            value = [redact_url(url) for url in value]
+        elif spec.name == "sampling":
+            value = {
+                k: v for k, v in dataclasses.asdict(value.sampling).items() if v not in (None, ())
+            }
+            value.pop("extra", None)
+        plain[spec.name] = _plain(value)
+    return plain
+
+
+def _plain(value: object) -> JsonValue:
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    return value
+
+
+def fingerprint(active: Active, header: dict[str, JsonValue]) -> dict[str, str]:
+    """Named parts of what makes two runs comparable."""
+    from pytest_benchrig.hardware.environment import fingerprint as machine
+
+    sampling = repr(
+        (
+            active.request_settings.defaults,
+            active.request_settings.options,
+            active.settings.think,
+            sorted(active.settings.think_per_suite.items()),
+            active.settings.thinking_token_multiplier,
+        )
+    )
+    parts = dict(machine(header["environment"]))
+    parts["sampling"] = hashlib.sha256(sampling.encode()).hexdigest()[:16]
+    for target, facts in header["models"].items():
+        parts[f"model {target}"] = " ".join(
+            str(facts[k]) for k in ("digest", "quantisation") if facts.get(k)
+        )
+        parts[f"runtime {target}"] = str(facts.get("version", ""))
+    return parts

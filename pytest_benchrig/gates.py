@@ -1,0 +1,35 @@
+"""Thresholds and regressions as test reports, so that summary, JUnit and exit status agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_benchrig.core.thresholds import ThresholdResult
+
+THRESHOLD_FILE = "benchrig.thresholds"
+
+
+def report_results(session: pytest.Session, results: Sequence[ThresholdResult]) -> None:
+    """Send one passed or failed test per threshold through pytest's own reporting."""
+    for result in results:
+        name = f"{result.text} [{result.target}]" if result.target else result.text
+        nodeid = f"{THRESHOLD_FILE}::{name}"
+        session.testscollected += 1
+        for when in ("setup", "call", "teardown"):
+            failed = when == "call" and not result.held
+            report = pytest.TestReport(
+                nodeid=nodeid,
+                location=(THRESHOLD_FILE, None, name),
+                keywords={},
+                outcome="failed" if failed else "passed",
+                longrepr=result.message if failed else None,
+                when=when,  # type: ignore[arg-type]
+                duration=0.0,
+                sections=[("benchrig", result.message)] if when == "call" else [],
+            )
+            if when == "setup":
+                session.config.hook.pytest_runtest_logstart(nodeid=nodeid, location=report.location)
+            session.config.hook.pytest_runtest_logreport(report=report)
+        session.config.hook.pytest_runtest_logfinish(nodeid=nodeid, location=report.location)

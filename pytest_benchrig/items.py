@@ -1,0 +1,293 @@
+"""Hooks around items, in whatever process runs them: parametrization, order, locks, reports."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_benchrig.active import Active
+from pytest_benchrig.collection import ScenarioFile, scenario_of
+from pytest_benchrig.core.generation import RuntimeFault, Target
+from pytest_benchrig.core.request import TIMING_KINDS
+from pytest_benchrig.recording import ITEM_RECORD, MissedAnswer, finished, plain_identity
+from pytest_benchrig.settings import BUNDLED_SUITES, OPT_IN_SUITES
+
+ATTEMPT = pytest.StashKey[int]()
+PHASES = pytest.StashKey[dict[str, pytest.TestReport]]()
+REPORT_ATTRIBUTE = "benchrig"
+OUTCOME_ATTRIBUTE = "benchrig_outcome"
+_SUITE_ORDER = {name: i for i, name in enumerate((*BUNDLED_SUITES, "", *OPT_IN_SUITES))}
+
+
+def target_of(item: pytest.Item) -> Target | None:
+    """The target an item is parametrized with."""
+    callspec = getattr(item, "callspec", None)
+    value = callspec.params.get("benchrig_target") if callspec is not None else None
+    return value if isinstance(value, Target) else None
+
+
+class Items:
+    """Everything that happens to an item."""
+
+    def __init__(self, active: Active) -> None:
+        self._active = active
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collect_file(
+        self, file_path: Path, parent: pytest.Collector
+    ) -> pytest.Collector | None:
+        if file_path.suffix == ".json" and file_path in self._active.files:
+            return ScenarioFile.create(parent, file_path, self._active.load)
+        return None
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        if "benchrig_target" in metafunc.fixturenames:
+            targets = self._active.targets
+            metafunc.parametrize(
+                "benchrig_target",
+                targets,
+                indirect=True,
+                scope="session",
+                ids=[str(t) for t in targets],
+            )
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(
+        self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        self._check_suites(items)
+        kept, dropped = [], []
+        for item in items:
+            suite = self._suite_of(item)
+            (kept if suite is None or self._active.wants_suite(suite) else dropped).append(item)
+        kept.sort(key=self._order)
+        items[:] = kept
+        if dropped:
+            config.hook.pytest_deselected(items=dropped)
+        self._check_duplicates(items)
+        limit = _TimeLimit(self._active)
+        for item in kept:
+            limit.apply(item)
+
+    def _suite_of(self, item: pytest.Item) -> str | None:
+        scenario = scenario_of(item)
+        if scenario is not None:
+            return scenario.suite
+        return plain_identity(item)[0] if target_of(item) is not None else None
+
+    def _check_suites(self, items: list[pytest.Item]) -> None:
+        present = {suite for item in items if (suite := self._suite_of(item)) is not None}
+        known = self._active.known_suites() | present | {"all"}
+        for name in self._active.settings.suites:
+            if name not in known:
+                raise unknown_suite(name, known)
+
+    def _check_duplicates(self, items: list[pytest.Item]) -> None:
+        seen: dict[tuple[str, str, str], pytest.Item] = {}
+        for item in items:
+            scenario = scenario_of(item)
+            if scenario is None:
+                continue
+            key = (scenario.suite, scenario.id, str(target_of(item)))
+            other = seen.setdefault(key, item)
+            if other is not item:
+                first = scenario_of(other)
+                place = f"{first.path}:{first.line}" if first else other.nodeid
+                raise pytest.UsageError(
+                    f"{scenario.path}:{scenario.line}: the scenario id {scenario.id!r} of suite "
+                    f"{scenario.suite!r} stands also at {place}: rename one, results are kept by "
+                    "suite and id"
+                )
+
+    def _order(self, item: pytest.Item) -> tuple[int, int, str, str]:
+        target = target_of(item)
+        suite = self._suite_of(item)
+        if target is None or suite is None:
+            return (-1, 0, "", "")
+        position = self._active.targets.index(target) if target in self._active.targets else 0
+        rank = _SUITE_ORDER.get(suite, _SUITE_ORDER[""])
+        if self._active.settings.interleave:
+            return (0, rank, suite, "")
+        return (position, rank, suite, "")
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item, nextitem: pytest.Item | None
+    ) -> Generator[None, object, object]:
+        """Waiting for the endpoint and loading the model stay outside every timer."""
+        target = target_of(item)
+        if target is None or self._active.selfcheck or self._active.replays(target):
+            return (yield)
+        broken = self._active.coordination.broken(str(target))
+        if not broken:
+            self._active.prepare(target)
+        with contextlib.ExitStack() as stack:
+            client = self._active.connected(target)
+            if client is not None and not broken:
+                stack.enter_context(
+                    self._active.coordination.endpoint(
+                        client.endpoint, exclusive=needs_exclusive(item)
+                    )
+                )
+                self._active.warm_up(client)
+            result = yield
+            if client is not None and not broken and _leaves_window(item, nextitem):
+                with contextlib.suppress(RuntimeFault):
+                    client.window(None)
+            return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        yield
+        record = item.stash.get(ITEM_RECORD, None)
+        if record is not None and record.scenario is None:
+            record.raise_verdict()
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if target_of(item) is None:
+            return report
+        if call.when == "setup":
+            item.stash[ATTEMPT] = item.stash.get(ATTEMPT, 0) + 1
+            item.stash[PHASES] = {}
+        self._translate(item, call, report)
+        item.stash[PHASES][call.when] = report
+        if call.when == "teardown":
+            self._attach(item, report)
+        return report
+
+    def _translate(
+        self, item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport
+    ) -> None:
+        if call.excinfo is None:
+            return
+        problem = call.excinfo.value
+        if isinstance(problem, MissedAnswer):
+            report.outcome = "skipped"
+            path, line = item.reportinfo()[:2]
+            report.longrepr = (str(path), (line or 0) + 1, f"MISSED: {problem}")
+            setattr(report, OUTCOME_ATTRIBUTE, "missed")
+        elif isinstance(problem, RuntimeFault):
+            report.longrepr = str(problem)
+            if call.when == "call":
+                # The infrastructure failed, not the test: pytest reports that as an error.
+                report.when = "setup"
+
+    def _attach(self, item: pytest.Item, report: pytest.TestReport) -> None:
+        phases = item.stash[PHASES]
+        setup, called = phases.get("setup"), phases.get("call")
+        record = item.stash.get(ITEM_RECORD, None)
+        target = target_of(item)
+        if record is None and target is not None:
+            from pytest_benchrig.recording import item_record
+
+            record = item_record(item, self._active, target)
+        if record is None:
+            return
+        error = next(
+            (
+                str(p.longrepr)
+                for p in (setup, called, report)
+                if p and p.failed and p.when != "call"
+            ),
+            "",
+        )
+        failed = str(called.longrepr) if called and called.failed and called.when == "call" else ""
+        skipped = next((_reason(p) for p in (setup, called) if p and _plainly_skipped(p)), "")
+        missed = called is not None and getattr(called, OUTCOME_ATTRIBUTE, "") == "missed"
+        records = record.finish(failed_call=_last_line(failed), error=error, skipped=skipped)
+        attempt = item.stash[ATTEMPT]
+        plain = []
+        for entry in records:
+            outcome = "missed" if missed and entry.outcome == "failed" else entry.outcome
+            plain.append({**finished(entry, attempt, item.nodeid), "outcome": outcome})
+        setattr(report, REPORT_ATTRIBUTE, {"records": plain})
+        if self._active.settings.junit_properties:
+            from pytest_benchrig.junit import properties
+
+            kept = [p for p in report.user_properties if not str(p[0]).startswith("benchrig.")]
+            report.user_properties = kept + properties(records)
+        del item.stash[ITEM_RECORD]
+
+    def pytest_sessionfinish(self) -> None:
+        self._active.close()
+
+
+def needs_exclusive(item: pytest.Item) -> bool:
+    """Timings have the endpoint to themselves; answers share it."""
+    scenario = scenario_of(item)
+    if scenario is not None:
+        return scenario.kind in TIMING_KINDS
+    return any(mark.kwargs.get("timing") for mark in item.iter_markers("benchrig"))
+
+
+def _leaves_window(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    scenario = scenario_of(item)
+    if scenario is None or scenario.kind != "context":
+        return False
+    following = scenario_of(nextitem) if nextitem is not None else None
+    same_target = nextitem is not None and target_of(nextitem) == target_of(item)
+    return following is None or following.kind != "context" or not same_target
+
+
+def unknown_suite(name: str, known: frozenset[str] | set[str]) -> pytest.UsageError:
+    """The usage error for a suite nobody has."""
+    import difflib
+
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return pytest.UsageError(
+        f"--benchrig-suite: unknown suite {name!r}{hint} Known here: {', '.join(sorted(known))}"
+    )
+
+
+class _TimeLimit:
+    """The last resort of pytest-timeout; the user's own limit wins."""
+
+    MARGIN_SEC = 120.0
+
+    def __init__(self, active: Active) -> None:
+        self._active = active
+
+    def apply(self, item: pytest.Item) -> None:
+        """Give the item a limit that fires only when every deadline of ours has failed."""
+        scenario = scenario_of(item)
+        config = self._active.config
+        if not config.pluginmanager.hasplugin("timeout"):
+            return
+        if scenario is None or config.getoption("timeout", None) is not None:
+            return
+        if config.getini("timeout") not in (None, "", "0"):
+            return
+        if item.get_closest_marker("timeout") is not None:
+            return
+        settings = self._active.settings
+        request = scenario.timeout or settings.request_timeout
+        turns = len(getattr(scenario.spec, "turns", ())) or 1
+        sandbox = 3 * getattr(scenario.spec, "execution_timeout", 0.0)
+        # Three bounded waits for a busy server can stand in front of each request.
+        waits = 3 * 60.0
+        runs = settings.runs_max * max(1, len(self._active.targets) if settings.interleave else 1)
+        seconds = runs * (turns * (request + waits) + sandbox) + self.MARGIN_SEC
+        item.add_marker(pytest.mark.timeout(seconds))
+
+
+def _plainly_skipped(report: pytest.TestReport) -> bool:
+    return report.skipped and not getattr(report, OUTCOME_ATTRIBUTE, "")
+
+
+def _reason(report: pytest.TestReport) -> str:
+    longrepr: Any = report.longrepr
+    return str(longrepr[2] if isinstance(longrepr, tuple) else longrepr).removeprefix("Skipped: ")
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.startswith("E ")]
+    return lines[0][1:].strip() if lines else text.strip()[-300:]

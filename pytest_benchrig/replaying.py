@@ -1,0 +1,176 @@
+"""Earlier runs: continue a journal, or judge its stored replies again without inference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_benchrig.core import assemble
+from pytest_benchrig.core.generation import Generation, RuntimeFault, Target, TimingMarks, ToolCall
+from pytest_benchrig.core.record import Record
+from pytest_benchrig.core.runfile import RunFile, load_run
+from pytest_benchrig.core.scenario import ContextSpec, Scenario, ToolUseSpec
+from pytest_benchrig.core.thinking import ReasoningParser
+
+if TYPE_CHECKING:
+    from pytest_benchrig.active import Active
+    from pytest_benchrig.execution import ItemResult
+
+JUDGED_FIELDS = ("verdict", "passed", "passed_tests", "extracted_answer")
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRun:
+    """A journal or run file with its records by item."""
+
+    path: Path
+    run: RunFile
+    by_item: dict[tuple[str, str, str], tuple[Record, ...]]
+
+    @classmethod
+    def read(cls, path: Path) -> EarlierRun:
+        """Load it.
+
+        Raises:
+            pytest.UsageError: It is not a journal or run file.
+        """
+        try:
+            run = load_run(path.read_text("utf-8"))
+        except (OSError, ValueError) as problem:
+            raise pytest.UsageError(f"{path}: {problem}") from None
+        found: dict[tuple[str, str, str], list[Record]] = {}
+        for record in run.records:
+            if record.phase == "measured":
+                found.setdefault((record.suite, record.task_id, record.target), []).append(record)
+        latest = {
+            key: tuple(r for r in records if r.attempt == max(x.attempt for x in records))
+            for key, records in found.items()
+        }
+        return cls(path, run, latest)
+
+    def result_of(self, active: Active, scenario: Scenario, target: Target) -> ItemResult | None:
+        """The item's earlier result: all its runs judged, the scenario unchanged; else ``None``."""
+        from pytest_benchrig.core.files import scenario_digest
+        from pytest_benchrig.execution import conclude
+        from pytest_benchrig.stopping import enough
+
+        records = self.by_item.get((scenario.suite, scenario.id, str(target)), ())
+        if not records or any(r.outcome in ("error", "skipped") for r in records):
+            return None
+        if any(r.scenario_digest != scenario_digest(scenario) for r in records):
+            return None
+        if not enough(scenario, records, active.settings):
+            return None
+        note = f"from the journal {self.path.name}"
+        kept = [r.replace(notes=[*(n for n in r.notes if n != note), note]) for r in records]
+        return conclude(scenario, target, kept, None)
+
+
+def recorded_targets(path: Path) -> tuple[Target, ...]:
+    """The targets of a journal or run file, in the order of their records."""
+    run = EarlierRun.read(path)
+    pairs = {(r.runtime, r.model): None for r in run.run.records}
+    if not pairs:
+        raise pytest.UsageError(f"{path} holds no record, so there is no target to take from it")
+    return tuple(Target(runtime, model) for runtime, model in pairs)
+
+
+def judge_again(active: Active, scenario: Scenario, target: Target) -> ItemResult:
+    """Judge an item's stored replies by today's rules and scenario files."""
+    from pytest_benchrig.execution import ItemResult, conclude
+
+    stored = active.earlier.by_item.get((scenario.suite, scenario.id, str(target)), ())
+    if not stored:
+        return ItemResult(
+            (), "skipped", skipped=f"{active.earlier.path.name} holds no reply to this scenario"
+        )
+    judged: list[Record] = []
+    for record in stored:
+        if record.outcome in ("error", "skipped"):
+            judged.append(record)
+            continue
+        try:
+            judged.append(_again(active, scenario, record))
+        except RuntimeFault as fault:
+            judged.append(assemble.with_fault(record, fault))
+            return conclude(scenario, target, judged, fault)
+    bad = [r for r in judged if r.outcome in ("error", "skipped")]
+    if bad:
+        reason = f"the stored run has no reply: {bad[0].error or bad[0].detail}"
+        return ItemResult(tuple(judged), "skipped", skipped=reason)
+    return conclude(scenario, target, judged, None)
+
+
+def _again(active: Active, scenario: Scenario, record: Record) -> Record:
+    from pytest_benchrig.execution import judge
+
+    expected = stored_prompt_problem(scenario, record)
+    if expected:
+        raise RuntimeFault(
+            "http",
+            f"the stored prompt no longer matches the scenario: {expected}",
+            target=record.target,
+            phase="replay",
+            remedy="Run the scenario again, or replay with the scenario file of that run",
+        )
+    generation = stored_generation(record)
+    if isinstance(scenario.spec, ToolUseSpec):
+        from pytest_benchrig.core.tool_calls import judge_stored
+
+        verdict = judge_stored(scenario.spec, record.turns or [])
+    else:
+        split = (
+            ReasoningParser(active.settings.think_tags).split(generation.text, record.thinking)
+            if (active.settings.think_tags)
+            else ReasoningParser().split(generation.text, record.thinking)
+        )
+        if record.truncated_thinking and not record.response:
+            split = type(split)("", record.thinking, True, True)
+        cut_off = bool(record.truncated)
+        verdict = judge(active, scenario, split, generation, cut_off, "as recorded")
+    again = assemble.with_verdict(
+        record, verdict, "failed" if verdict.passed is False else "passed"
+    )
+    moved = [
+        f"{name}: {getattr(record, name)!r} is now {getattr(again, name)!r}"
+        for name in JUDGED_FIELDS
+        if getattr(record, name) != getattr(again, name)
+    ]
+    if moved:
+        again = again.replace(flags=[*again.flags, "verdict_moved"], notes=[*again.notes, *moved])
+    return again
+
+
+def stored_prompt_problem(scenario: Scenario, record: Record) -> str:
+    """What differs between the scenario's prompt and the stored one; "" if they agree.
+
+    Built context prompts are compared through the scenario's digest.
+    """
+    from pytest_benchrig.core.files import scenario_digest
+
+    if isinstance(scenario.spec, ContextSpec):
+        same = record.scenario_digest == scenario_digest(scenario)
+        return "" if same else "the context step was changed"
+    if record.prompt != scenario.prompt:
+        return f"stored {record.prompt[:80]!r}, now {scenario.prompt[:80]!r}"
+    return ""
+
+
+def stored_generation(record: Record) -> Generation:
+    """The generation as far as a record keeps it; its marks say only that tokens came."""
+    from pytest_benchrig.core.generation import Arrival, Usage
+
+    arrivals = (Arrival(0, "answer"),) if record.response or record.thinking else ()
+    return Generation(
+        text=record.response,
+        marks=TimingMarks(0, 0, arrivals),
+        thinking=record.thinking,
+        tool_calls=tuple(
+            ToolCall(c["name"], c["arguments"], c.get("id", "")) for c in record.tool_calls or ()
+        ),
+        finish_reason=record.finish_reason or "",
+        usage=Usage(record.prompt_tokens_actual, record.completion_tokens),
+    )

@@ -1,0 +1,37 @@
+"""How a scenario's item gets its result: asked, resumed, replayed, checked, or interleaved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_benchrig.core.generation import Target
+from pytest_benchrig.core.scenario import Scenario
+from pytest_benchrig.execution import ItemResult, run_item
+
+if TYPE_CHECKING:
+    from pytest_benchrig.active import Active
+
+
+def run_scenario(
+    active: Active, scenario: Scenario, target: Target, item: pytest.Item
+) -> ItemResult:
+    """The result of one item, wherever it comes from."""
+    if active.selfcheck:
+        from pytest_benchrig.selfchecking import check_scenario
+
+        return check_scenario(active, scenario, target)
+    if active.settings.replay is not None:
+        from pytest_benchrig.replaying import judge_again
+
+        return judge_again(active, scenario, target)
+    if active.settings.resume is not None:
+        earlier = active.resumable(scenario, target)
+        if earlier is not None:
+            return earlier
+    if active.settings.interleave:
+        from pytest_benchrig.interleaving import run_interleaved
+
+        return run_interleaved(active, scenario, target, item)
+    return run_item(active, scenario, target)

@@ -1,0 +1,147 @@
+"""Every message a user can get for a mistake: where, what, what to do, and the exit status."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.plugin.support import Project
+
+USAGE = pytest.ExitCode.USAGE_ERROR
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--benchrig-runtime", "olama", "--benchrig-model", "x"],
+            "*unknown runtime*olama*ollama*",
+        ),
+        (["--benchrig-suite", "reasonning"], "*unknown suite*reasonning*reasoning*"),
+        (["--benchrig-scenarios", "nowhere"], "*scenario path*nowhere does not exist*"),
+        (["--benchrig-runs", "0"], "*--benchrig-runs*at least 1*"),
+        (["--benchrig-runs", "5..3"], "*--benchrig-runs*MIN not above MAX*"),
+        (["--benchrig-runs", "many"], "*--benchrig-runs*N or MIN..MAX*"),
+        (["--benchrig-warmup-runs", "-1"], "*--benchrig-warmup-runs*at least 0*"),
+        (["--benchrig-option", "temperature"], "*--benchrig-option*KEY=VALUE*"),
+        (["--benchrig-option", "temperature=warm"], "*temperature takes a number*"),
+        (["--benchrig-option", "num_ctx=1.5"], "*num_ctx takes a whole number*"),
+        (["--benchrig-think", "maybe"], "*--benchrig-think*auto, on, off*"),
+        (["--benchrig-request-timeout", "0"], "*--benchrig-request-timeout*above 0*"),
+        (["--benchrig-stall-timeout", "nan"], "*--benchrig-stall-timeout*above 0*"),
+        (["--benchrig-sandbox", "jail"], "*--benchrig-sandbox*jail*auto*strict*process*"),
+        (["--benchrig-api-key-env", "sk-12 34"], "*--benchrig-api-key-env*name of an environment*"),
+        (["--benchrig-log-level", "loud"], "*--benchrig-log-level*warning*"),
+        (["--benchrig-resume", "gone.jsonl"], "*--benchrig-resume*gone.jsonl is not a file*"),
+        (["--benchrig-replay", "gone.jsonl"], "*--benchrig-replay*gone.jsonl is not a file*"),
+        (["--benchrig-compare", "gone.json"], "*--benchrig-compare*gone.json is not a file*"),
+        (["--benchrig-base-url", "not a url"], "*--benchrig-base-url*http*"),
+        (["-o", "benchrig_sample_interval=0"], "*benchrig_sample_interval*above 0*"),
+        (["-o", "benchrig_sample_interval=-1"], "*benchrig_sample_interval*above 0*"),
+        (["-o", "benchrig_composite_weights=coding=1"], "*coding=, reasoning= and performance=*"),
+        (["-o", "benchrig_think=speed=perhaps"], "*benchrig_think*on or off*"),
+        (["-o", "benchrig_sandbox_memory_mb=-5"], "*benchrig_sandbox_memory_mb*at least 32*"),
+    ],
+)
+def test_a_wrong_setting_is_a_usage_error(project: Project, words: list[str], message: str) -> None:
+    result = project.run(*words)
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines([message])
+    assert "Traceback" not in result.stderr.str() + result.stdout.str()
+
+
+def test_a_model_that_nobody_has_says_what_was_probed(project: Project) -> None:
+    result = project.run(model="no-such-model-anywhere")
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines(["*no-such-model-anywhere: no local runtime lists this model*"])
+
+
+def test_an_unknown_model_of_a_server_is_an_error(project: Project) -> None:
+    result = project.run(model="openai:dmo")
+
+    result.assert_outcomes(errors=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*model_not_found*dmo*demo*"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[{", "*bad.json:1*JSON*"),
+        ("{}", "*bad.json:*scenarios*"),
+        ("[]", ""),
+        ("42", "*bad.json:1*array*"),
+        ('[{"id": "A b", "kind": "speed", "prompt": "x"}]', "*bad.json:1*id*"),
+        ('[{"id": "a", "kind": "spead", "prompt": "x"}]', "*bad.json:1*spead*speed*"),
+        ('[{"id": "a", "kind": "speed", "prompt": 7}]', "*bad.json:1*prompt*string*"),
+        (
+            '[{"id": "a", "kind": "speed", "prompt": "x"},\n'
+            '{"id": "a", "kind": "speed", "prompt": "y"}]',
+            "*bad.json:2*a*",
+        ),
+        (
+            '[{"id": "a", "prompt": "x", "check_type": "regex", "accepted_patterns": ["("]}]',
+            "*bad.json:1*accepted_patterns*",
+        ),
+        ('[{"id": "a", "prompt": "x", "test_assertions": ["assert ("]}]', "*test_assertions*"),
+        (
+            '[{"id": "a", "context_size": 512, "prompt_file": "gone.txt", "query": "x"}]',
+            "*gone.txt*",
+        ),
+    ],
+)
+def test_a_faulty_scenario_file_names_place_and_remedy(
+    project: Project, text: str, message: str
+) -> None:
+    project.write("scenarios/bad.json", text)
+
+    result = project.run("scenarios/bad.json")
+
+    if message:
+        result.stdout.fnmatch_lines([message])
+        assert result.ret == pytest.ExitCode.INTERRUPTED
+    else:
+        assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert "Traceback" not in result.stdout.str()
+
+
+def test_no_scenario_selected_is_pytests_own_no_tests(project: Project) -> None:
+    assert project.run("-k", "nothing_like_this").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+def test_an_output_directory_that_cannot_be_is_a_usage_error(project: Project) -> None:
+    project.write("taken", "a file, not a directory")
+
+    result = project.run("--benchrig-output-dir", "taken")
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines(["*taken*--benchrig-output-dir*"])
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write to a read-only directory")
+def test_a_read_only_output_directory_is_a_usage_error(project: Project) -> None:
+    folder = project.pytester.mkdir("locked")
+    folder.chmod(0o555)
+
+    result = project.run("--benchrig-output-dir", "locked/results")
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines(["*locked*"])
+
+
+def test_a_key_is_never_printed_or_stored(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-very-secret")
+
+    result = project.run("--benchrig-api-key-env", "MY_KEY", "-vv")
+
+    everything = result.stdout.str() + result.stderr.str()
+    for path in (project.pytester.path / "results").rglob("*"):
+        if path.is_file():
+            everything += path.read_text("utf-8")
+    result.assert_outcomes(passed=2)
+    assert "sk-very-secret" not in everything

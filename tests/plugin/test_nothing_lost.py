@@ -1,0 +1,159 @@
+"""Journal, run file, resume, replay, and reports made again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.plugin.support import Project, Server
+
+
+def journals(project: Project) -> list[Path]:
+    return sorted((project.pytester.path / "results" / "runs").glob("*.jsonl"))
+
+
+def test_every_run_leaves_journal_run_file_and_summaries(project: Project) -> None:
+    project.run("--benchrig-html", "report.html", "--benchrig-csv", "cards.csv")
+
+    results = project.pytester.path / "results"
+    lines = [json.loads(line) for line in journals(project)[0].read_text("utf-8").splitlines()]
+    assert len(lines) == 3, "a header and two records"
+    assert lines[1]["response"].endswith("Final answer: 5")
+    run = project.results()
+    assert run["schema"] == 1
+    assert set(run) == {"schema", "run", "scorecards", "records"}
+    assert (results / "latest.csv").read_text("utf-8") == (
+        project.pytester.path / "cards.csv"
+    ).read_text("utf-8")
+    assert "reasoning" in (results / "LATEST_SUMMARY.md").read_text("utf-8")
+    assert "<html" in (project.pytester.path / "report.html").read_text("utf-8")
+    assert (results / "runs" / f"{run['run']['id']}.json").is_file()
+
+
+def test_ctrl_c_loses_nothing_that_was_measured(project: Project) -> None:
+    project.write(
+        "conftest.py",
+        """
+import pytest
+
+@pytest.fixture
+def benchrig_generation(request, benchrig_generation):
+    if "capital" in request.node.name:
+        raise KeyboardInterrupt
+    return benchrig_generation
+""",
+    )
+
+    result = project.run("--benchrig-threshold", "reasoning_accuracy >= 0")
+
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert "reasoning_accuracy >= 0" not in result.stdout.str(), "never evaluated after Ctrl-C"
+    assert project.results()["records"][0]["task_id"] == "sum"
+
+
+def test_kill_9_leaves_a_journal_that_resumes(project: Project, server: Server) -> None:
+    project.write(
+        "conftest.py",
+        """
+import os, signal, pytest
+
+@pytest.fixture
+def benchrig_generation(request, benchrig_generation):
+    if "capital" in request.node.name and os.environ.get("KILL"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return benchrig_generation
+""",
+    )
+    words = [sys.executable, "-m", "pytest", "--benchrig-model", "openai:demo"]
+    words += ["--benchrig-base-url", server.url, "--benchrig-warmup-runs", "0"]
+    done = subprocess.run(
+        words, cwd=project.pytester.path, env={**os.environ, "KILL": "1"}, capture_output=True
+    )
+    assert done.returncode == -signal.SIGKILL
+    journal = journals(project)[0]
+    with journal.open("a") as torn:
+        torn.write('{"task_id": "half a li')
+    asked = len(server.answers.requests)
+
+    result = project.run("--benchrig-resume", str(journal))
+
+    result.assert_outcomes(passed=2)
+    new = [r["messages"][0]["content"] for r in server.answers.requests[asked:]]
+    assert len(new) == 1
+    assert "capital" in new[0]
+    assert len(project.results()["records"]) == 2
+
+
+def test_replay_judges_stored_replies_without_a_server(project: Project, server: Server) -> None:
+    project.run()
+    journal = journals(project)[0]
+    server.close()
+
+    same = project.run("--benchrig-replay", str(journal), model="")
+    file = project.pytester.path / "scenarios/reasoning.json"
+    changed = json.loads(file.read_text("utf-8"))
+    changed[0]["accepted_patterns"] = ["7"]
+    changed[0]["expected_answer"] = "7"
+    project.write("scenarios/reasoning.json", changed)
+    moved = project.run("--benchrig-replay", str(journal), model="")
+
+    same.assert_outcomes(passed=2)
+    moved.assert_outcomes(passed=1, failed=1)
+    moved.stdout.fnmatch_lines(["*verdict*pass*fail*"])
+
+
+def test_a_replayed_prompt_that_no_longer_matches_is_an_error(
+    project: Project, server: Server
+) -> None:
+    project.run()
+    journal = journals(project)[0]
+    file = project.pytester.path / "scenarios/reasoning.json"
+    changed = json.loads(file.read_text("utf-8"))
+    changed[0]["prompt"] = "What is two plus four? End with one line: Final answer: <answer>"
+    project.write("scenarios/reasoning.json", changed)
+
+    result = project.run("--benchrig-replay", str(journal), model="")
+
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*no longer matches*"])
+
+
+def test_reports_are_rendered_again_byte_for_byte(project: Project) -> None:
+    project.run("--benchrig-html", "report.html")
+    here = project.pytester.path
+    again = [sys.executable, "-m", "pytest_benchrig", "report", "results/latest.json"]
+
+    done = subprocess.run(
+        [*again, "--output-dir", "again"], cwd=here, capture_output=True, text=True, check=True
+    )
+
+    pairs = {
+        "again/run.json": "results/latest.json",
+        "again/scorecards.csv": "results/latest.csv",
+        "again/SUMMARY.md": "results/LATEST_SUMMARY.md",
+        "again/report.html": "report.html",
+    }
+    for made, original in pairs.items():
+        assert (here / made).read_bytes() == (here / original).read_bytes(), made
+    assert "openai:demo" in done.stdout
+
+
+def test_a_file_that_is_no_run_is_one_clear_line(project: Project) -> None:
+    project.write("not-a-run.json", "[1, 2")
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest_benchrig", "report", "not-a-run.json"],
+        cwd=project.pytester.path,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: not-a-run.json")
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,78 @@
+"""Workers change nothing but the time it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.plugin.support import Project, Server
+
+TIMINGS = ("ttft", "tok_sec", "rss", "power", "joule", "cold_start", "ci95", "spread", "suites")
+
+
+def without_timings(scorecard: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in scorecard.items() if not any(word in k for word in TIMINGS)}
+
+
+def test_scorecards_equal_those_of_a_sequential_run(project: Project, server: Server) -> None:
+    server.answers.by_text["two plus three"] = "Final answer: 6"
+
+    alone = project.run("--benchrig-runs", "2")
+    first = project.results()["scorecards"]
+    spread = project.run("--benchrig-runs", "2", workers=2)
+    second = project.results()["scorecards"]
+
+    alone.assert_outcomes(passed=1, failed=1)
+    spread.assert_outcomes(passed=1, failed=1)
+    assert [without_timings(s) for s in first] == [without_timings(s) for s in second]
+
+
+def test_workers_collect_the_scenario_directories_too(project: Project) -> None:
+    project.write("pytest.ini", "[pytest]\ntestpaths = tests\n")
+    project.write("tests/test_unit.py", "def test_unit(): pass\n")
+
+    project.run(workers=2).assert_outcomes(passed=2)
+
+
+def test_a_crashed_worker_leaves_an_error_record(project: Project) -> None:
+    project.write(
+        "conftest.py",
+        """
+import os, pytest
+
+@pytest.fixture
+def benchrig_generation(request, benchrig_generation):
+    if "sum" in request.node.name:
+        os._exit(3)
+    return benchrig_generation
+""",
+    )
+
+    result = project.run(workers=2)
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    records = {r["task_id"]: r for r in project.results()["records"]}
+    assert records["sum"]["outcome"] == "error"
+    assert records["sum"]["error_kind"] == "worker_crash"
+    assert records["capital"]["outcome"] == "passed"
+
+
+def test_records_measured_side_by_side_are_marked_concurrent(project: Project) -> None:
+    entries = [
+        {
+            "id": f"sum{i}",
+            "prompt": f"({i}) What is two plus three? End with one line: Final answer: <answer>",
+            "check_type": "final_answer",
+            "expected_answer": "5",
+            "accepted_patterns": ["5"],
+        }
+        for i in range(12)
+    ]
+    project.write("scenarios/reasoning.json", entries)
+
+    project.run(workers=2).assert_outcomes(passed=12)
+
+    run = project.results()
+    for record in run["records"]:
+        assert record["concurrent"] == ("concurrent" in record["flags"])
