@@ -1,0 +1,399 @@
+"""One attempt of one timed request: written, read as it arrives, ended by a reply or a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, Protocol, TypeAlias
+
+from pytest_benchrig.core.generation import Generation, Request, RuntimeFault, TimingMarks
+from pytest_benchrig.runtimes.clock import StampedEvent, now_ns
+from pytest_benchrig.runtimes.faults import (
+    ServerError,
+    Site,
+    decode_json,
+    error_in,
+    excerpt,
+    fault_of_status,
+    fault_of_stream_error,
+)
+from pytest_benchrig.runtimes.http import MAX_BODY_BYTES
+from pytest_benchrig.runtimes.lines import LineTooLong
+from pytest_benchrig.runtimes.ndjson import NdjsonParser
+from pytest_benchrig.runtimes.reply import ErrorInStream, Garbage, Reply
+from pytest_benchrig.runtimes.sse import SseParser
+from pytest_benchrig.runtimes.transport import Connection
+from pytest_benchrig.runtimes.wire import Head, ResponseReader, WireError
+
+Framing: TypeAlias = Literal["sse", "ndjson"]
+
+MEDIA_TYPES: Mapping[Framing, tuple[str, ...]] = {
+    "sse": ("text/event-stream",),
+    "ndjson": ("application/x-ndjson", "application/ndjson", "application/jsonl"),
+}
+JSON_TYPES = ("application/json", "text/json", "application/problem+json")
+_PARSERS: Mapping[Framing, type[SseParser] | type[NdjsonParser]] = {
+    "sse": SseParser,
+    "ndjson": NdjsonParser,
+}
+_LINGER_NS = 1_000_000_000
+_ERROR_BODY_NS = 10_000_000_000
+
+
+class Parser(Protocol):
+    """What both framings offer."""
+
+    def feed(self, ns: int, data: bytes) -> list[StampedEvent]:
+        """The events that these bytes complete."""
+        ...
+
+    def close(self) -> list[StampedEvent]:
+        """The event that the end completes."""
+        ...
+
+
+class StaleConnection(Exception):  # noqa: N818 - a signal to the client
+    """A kept connection was closed before anything was answered on it."""
+
+
+class Busy(Exception):  # noqa: N818 - a signal to the client
+    """429 or 503; ``fault`` is what it becomes when there are no waits left."""
+
+    def __init__(self, fault: RuntimeFault, headers: Mapping[str, str]) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+        self.headers = headers
+
+
+class Exchange:
+    """Writes one request on an open connection and reads the response into a reply.
+
+    Args:
+        site: Where, for faults.
+        connection: Open and idle.
+        reused: Whether it carried a request before.
+        request: Its limits, and whether to stream.
+        reply: Filled event by event.
+        framing: How events are framed.
+        media_types: Content types that are a stream.
+        waited_ns: Time already spent waiting on a busy server.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        connection: Connection,
+        *,
+        reused: bool,
+        request: Request,
+        reply: Reply,
+        framing: Framing,
+        media_types: tuple[str, ...],
+        waited_ns: int = 0,
+    ) -> None:
+        self._site = site
+        self._connection = connection
+        self._reused = reused
+        self._request = request
+        self._reply = reply
+        self._parser: Parser = _PARSERS[framing]()
+        self._media_types = media_types
+        self._waited_ns = waited_ns
+        self._reader = ResponseReader()
+        self._total_ns = 0
+        self._token_ns: int | None = None
+        self._last_ns = 0
+        self._headers_ns: int | None = None
+        self._taken = 0
+        self._kernel = True
+        self._coalesced = False
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the connection can carry the next request."""
+        return self._reader.reusable
+
+    def run(self, message: bytes) -> Generation:
+        """Send the message and read to the end of the reply.
+
+        Raises:
+            StaleConnection: The server had closed the kept connection; nothing was answered.
+            Busy: 429 or 503.
+            RuntimeFault: Anything else but a complete reply.
+        """
+        head, body = self._send(message)
+        if head.status in (429, 503) or not 200 <= head.status < 300:
+            raise self._refused(head, body)
+        if not self._request.stream:
+            return self._whole(head, body)
+        if head.content_type and head.content_type not in self._media_types:
+            raise self._no_stream(head, body)
+        return self._stream(body)
+
+    def _send(self, message: bytes) -> tuple[Head, bytes]:
+        """Write the request, read the head; with it come the first bytes of the body."""
+        limit = self._request.timeout_sec
+        self._total_ns = now_ns() + int(limit * 1e9)
+        broken: OSError | None = None
+        try:
+            self._connection.send(message, limit)
+        except TimeoutError:
+            self._begin()
+            raise self._site.fault(
+                "timeout",
+                f"the server did not take the request within {limit:g} s",
+                phase="request",
+                remedy="Check whether the server hangs",
+                partial=self._partial(),
+            ) from None
+        except OSError as problem:
+            broken = problem  # a server may answer and close before it has read a large body
+        self._begin()
+        while True:
+            read = self._read(self._total_ns, broken)
+            if read is None:
+                raise self._cut("the connection was closed without a response")
+            if self._reader.head is not None:
+                self._headers_ns = self._last_ns
+                return self._reader.head, read
+
+    def _begin(self) -> None:
+        self._last_ns = self._connection.start_ns
+        self._total_ns = self._connection.start_ns + int(self._request.timeout_sec * 1e9)
+
+    def _stream(self, body: bytes) -> Generation:
+        piece: bytes | None = body
+        while piece is not None:
+            self._take(piece)
+            if self._reader.done:
+                break
+            if self._reply.ended:
+                self._linger()
+                break
+            piece = self._read(self._deadline)
+        else:
+            self._events(self._parser.close())
+        if self._reader.done and not self._reply.ended:
+            self._events(self._parser.close())
+        if not self._reply.complete:
+            raise self._cut(
+                "the stream ended with [DONE] but without a finish reason"
+                if self._reply.ended
+                else "the stream ended without its terminal signal"
+            )
+        return self._partial()
+
+    def _take(self, body: bytes) -> None:
+        try:
+            events = self._parser.feed(self._last_ns, body)
+        except LineTooLong as problem:
+            raise self._site.fault(
+                "broken_stream",
+                str(problem),
+                phase=self._phase,
+                remedy="Check that the address is the model server's",
+                partial=self._partial(),
+            ) from None
+        self._events(events)
+        if now_ns() > self._deadline and not self._reply.ended:
+            raise self._late()
+
+    def _events(self, events: list[StampedEvent]) -> None:
+        reply = self._reply
+        before = len(reply.arrivals)
+        for event in events:
+            if reply.ended:
+                break
+            try:
+                reply.feed(event)
+            except ErrorInStream as problem:
+                raise self._stream_error(problem.error) from None
+            except Garbage as problem:
+                raise self._site.fault(
+                    "broken_stream",
+                    f"the stream holds a line that is no event: {problem}",
+                    phase=self._phase,
+                    remedy="Check the runtime's name, and what stands between it and the server",
+                    partial=self._partial(),
+                ) from None
+        new = len(reply.arrivals) - before
+        if new:
+            self._token_ns = self._last_ns
+            self._coalesced = self._coalesced or new > 1
+
+    def _linger(self) -> None:
+        """After the terminal event: read what ends the body, so that the connection can be kept."""
+        limit = now_ns() + _LINGER_NS
+        while not self._reader.done and now_ns() < limit:
+            try:
+                segment = self._connection.read(limit)
+                if not segment.data:
+                    return
+                self._reader.feed(segment.data)
+            except (OSError, WireError):
+                return  # the reply is complete; only the connection is lost
+            if self._reader.done:
+                self._last_ns = segment.ns
+
+    def _whole(self, head: Head, body: bytes) -> Generation:
+        data = self._body(body, self._total_ns)
+        value = decode_json(data)
+        if not isinstance(value, dict):
+            raise self._site.fault(
+                "broken_stream",
+                f"expected a JSON object, got {head.content_type or 'no content type'}: "
+                f"{excerpt(data)!r}",
+                phase="request",
+                remedy="Check the runtime's name and --benchrig-base-url",
+                status=head.status,
+                partial=self._partial(),
+            )
+        self._take_whole(value)
+        if not self._reply.complete:
+            raise self._cut("the reply has no finish reason")
+        return self._partial()
+
+    def _take_whole(self, value: Mapping[str, object]) -> None:
+        error = error_in(value)
+        if error is not None:
+            raise self._stream_error(error)
+        try:
+            self._reply.whole(value)
+        except ErrorInStream as problem:
+            raise self._stream_error(problem.error) from None
+        except Garbage as problem:
+            raise self._site.fault(
+                "broken_stream",
+                f"the reply is not what this runtime sends: {problem}",
+                phase="request",
+                remedy="Check the runtime's name and --benchrig-base-url",
+                partial=self._partial(),
+            ) from None
+
+    def _no_stream(self, head: Head, body: bytes) -> RuntimeFault:
+        """A 200 that is no stream: an error object, a whole reply, or something else entirely."""
+        data = self._body(body, min(self._total_ns, now_ns() + _ERROR_BODY_NS))
+        value = decode_json(data)
+        if isinstance(value, dict) and head.content_type in JSON_TYPES:
+            self._take_whole(value)
+            return self._site.fault(
+                "broken_stream",
+                "the server answered in one piece although a stream was asked for, "
+                "so that nothing can be timed",
+                phase="prefill",
+                remedy="Turn streaming on in the server or whatever stands before it",
+                status=head.status,
+                partial=self._partial(),
+            )
+        return self._site.fault(
+            "broken_stream",
+            f"expected {self._media_types[0]}, got {head.content_type}: {excerpt(data)!r}",
+            phase="prefill",
+            remedy="Check that the address is the model server's",
+            status=head.status,
+            partial=self._partial(),
+        )
+
+    def _refused(self, head: Head, body: bytes) -> RuntimeFault | Busy:
+        data = self._body(body, min(self._total_ns, now_ns() + _ERROR_BODY_NS))
+        fault = fault_of_status(self._site, head.status, head.headers, data, phase="request")
+        fault.partial = self._partial()
+        return Busy(fault, head.headers) if fault.kind == "busy" else fault
+
+    def _body(self, body: bytes, deadline_ns: int) -> bytes:
+        """The whole body."""
+        pieces = [body]
+        while not self._reader.done:
+            piece = self._read(deadline_ns)
+            if piece is None:
+                break
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    @property
+    def _deadline(self) -> int:
+        if self._token_ns is None:
+            return self._total_ns
+        return min(self._total_ns, self._token_ns + int(self._request.stall_timeout_sec * 1e9))
+
+    @property
+    def _phase(self) -> str:
+        return "stream" if self._reply.arrivals else "prefill"
+
+    def _read(self, deadline_ns: int, broken: OSError | None = None) -> bytes | None:
+        """The next bytes of the body, which may be none; ``None`` once the peer has closed."""
+        try:
+            segment = self._connection.read(deadline_ns)
+            if segment.data:
+                body = self._reader.feed(segment.data)
+            else:
+                self._reader.end()
+        except TimeoutError:
+            raise self._late() from None
+        except OSError as problem:
+            if self._reused and not self._taken:
+                raise StaleConnection from None
+            raise self._cut(f"the connection was cut ({broken or problem})") from None
+        except WireError as problem:
+            if self._reused and not self._taken:
+                raise StaleConnection from None
+            raise self._cut(str(problem)) from None
+        if not segment.data:
+            return None
+        self._last_ns = segment.ns
+        self._kernel = self._kernel and segment.kernel
+        self._taken += len(segment.data)
+        if self._taken > MAX_BODY_BYTES:
+            raise self._site.fault(
+                "broken_stream",
+                f"the reply is larger than {MAX_BODY_BYTES:,} bytes",
+                phase=self._phase,
+                remedy="Check that the address is the model server's",
+                partial=self._partial(),
+            )
+        return body
+
+    def _late(self) -> RuntimeFault:
+        self._last_ns = max(self._last_ns, now_ns())
+        request = self._request
+        if self._token_ns is not None and self._last_ns < self._total_ns:
+            return self._site.fault(
+                "stall",
+                f"no token for {request.stall_timeout_sec:g} s after the one before",
+                phase="stream",
+                remedy="See the server's log, or raise --benchrig-stall-timeout",
+                partial=self._partial(),
+            )
+        return self._site.fault(
+            "timeout",
+            f"the request was not finished within {request.timeout_sec:g} s",
+            phase=self._phase,
+            remedy="Raise --benchrig-request-timeout, or lower the scenario's num_predict",
+            partial=self._partial(),
+        )
+
+    def _cut(self, message: str) -> RuntimeFault:
+        self._last_ns = max(self._last_ns, now_ns())
+        return self._site.fault(
+            "broken_stream",
+            message,
+            phase=self._phase,
+            remedy="See the server's log: it may have died; the reply was not judged",
+            partial=self._partial(),
+        )
+
+    def _stream_error(self, error: ServerError) -> RuntimeFault:
+        return fault_of_stream_error(self._site, error, phase=self._phase, partial=self._partial())
+
+    def _partial(self) -> Generation:
+        return self._reply.generation(
+            TimingMarks(
+                start_ns=self._connection.start_ns,
+                end_ns=max(self._last_ns, self._connection.start_ns),
+                arrivals=tuple(self._reply.arrivals),
+                connect_ns=None if self._reused else self._connection.connect_ns,
+                headers_ns=self._headers_ns,
+                kernel_stamps=self._kernel and self._headers_ns is not None,
+                coalesced=self._coalesced,
+                retry_wait_ns=self._waited_ns,
+            )
+        )

@@ -1,0 +1,198 @@
+"""What came back so far: a dialect feeds events into it, and it becomes the Generation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Literal, Protocol, TypeAlias
+
+from pytest_benchrig.core.generation import (
+    EMPTY,
+    Arrival,
+    EngineTimings,
+    Generation,
+    JsonValue,
+    TimingMarks,
+    ToolCall,
+    Usage,
+)
+from pytest_benchrig.runtimes.clock import StampedEvent
+from pytest_benchrig.runtimes.faults import ServerError, error_in, excerpt
+
+ArrivalKind: TypeAlias = Literal["thinking", "answer", "tool_call"]
+
+
+class ErrorInStream(Exception):  # noqa: N818 - named for what it reports
+    """The server sent an error object inside the stream."""
+
+    def __init__(self, error: ServerError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class Garbage(Exception):  # noqa: N818 - named for what it reports
+    """A line or event that the dialect cannot be saying."""
+
+
+class Splitter(Protocol):
+    """Tells the trace from the answer while the pieces of a content arrive."""
+
+    def feed(self, piece: str) -> ArrivalKind | None:
+        """What the piece belongs to, ``None`` while that is open."""
+        ...
+
+
+class Reply:
+    """One reply while it arrives. A dialect subclasses it and implements :meth:`feed`.
+
+    Attributes:
+        complete: The server said that the reply is finished (finish reason, ``done: true``).
+        ended: Nothing of interest can follow (``[DONE]``, ``done: true``).
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint: str = "",
+        options_sent: Mapping[str, JsonValue] = EMPTY,
+        splitter: Splitter | None = None,
+    ) -> None:
+        self.endpoint = endpoint
+        self.options_sent = options_sent
+        self.complete = False
+        self.ended = False
+        self.arrivals: list[Arrival] = []
+        self.finish_reason = ""
+        self.usage = Usage()
+        self.engine_timings: EngineTimings | None = None
+        self.engine = ""
+        self.served_model = ""
+        self.device = ""
+        self.notes: list[str] = []
+        self.flags: list[str] = []
+        self.raw_message: Mapping[str, JsonValue] = EMPTY
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._calls: dict[int, tuple[str, str, str]] = {}
+        self._splitter = splitter if splitter is not None else _default_splitter()
+        self._open_from: int | None = None
+
+    def feed(self, event: StampedEvent) -> None:
+        """Take one event of the stream.
+
+        Raises:
+            ErrorInStream: The event is an error object.
+            Garbage: The event is nothing that this dialect says.
+        """
+        raise NotImplementedError
+
+    def whole(self, value: Mapping[str, JsonValue]) -> None:
+        """Take a reply that came in one piece, without arrivals."""
+        raise NotImplementedError
+
+    def answer(self, ns: int, piece: str, tokens: int | None = None) -> None:
+        """A piece of the content; in-band thinking in it is told apart for the marks."""
+        if not piece:
+            return
+        self._text.append(piece)
+        kind = self._splitter.feed(piece)
+        if kind is None:
+            if self._open_from is None:
+                self._open_from = len(self.arrivals)
+        elif self._open_from is not None:
+            self.arrivals[self._open_from :] = [
+                Arrival(a.ns, kind, a.tokens) if a.kind == "answer" else a
+                for a in self.arrivals[self._open_from :]
+            ]
+            self._open_from = None
+        self.arrivals.append(Arrival(ns, kind or "answer", tokens))
+
+    def trace(self, ns: int, piece: str, tokens: int | None = None) -> None:
+        """A piece of the trace that the server itself separated."""
+        if piece:
+            self._thinking.append(piece)
+            self.arrivals.append(Arrival(ns, "thinking", tokens))
+
+    def call(
+        self,
+        ns: int,
+        index: int,
+        *,
+        name: str = "",
+        arguments: str = "",
+        call_id: str = "",
+        tokens: int | None = None,
+    ) -> None:
+        """A fragment of the structured call number ``index``; fragments of arguments are joined."""
+        if not (name or arguments or call_id):
+            return
+        known = self._calls.get(index, ("", "", ""))
+        self._calls[index] = (known[0] or name, known[1] + arguments, known[2] or call_id)
+        if name or arguments:
+            self.arrivals.append(Arrival(ns, "tool_call", tokens))
+
+    @property
+    def text(self) -> str:
+        """The content so far."""
+        return "".join(self._text)
+
+    @property
+    def thinking(self) -> str:
+        """The separated trace so far."""
+        return "".join(self._thinking)
+
+    def note(self, text: str) -> None:
+        """Add a plain sentence, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def flag(self, word: str) -> None:
+        """Add a machine-readable trap, once."""
+        if word not in self.flags:
+            self.flags.append(word)
+
+    def generation(self, marks: TimingMarks) -> Generation:
+        """What came back, with the marks of the transport."""
+        return Generation(
+            text=self.text,
+            marks=marks,
+            thinking=self.thinking,
+            tool_calls=tuple(ToolCall(*self._calls[i]) for i in self._calls),
+            finish_reason=self.finish_reason,
+            usage=self.usage,
+            engine_timings=self.engine_timings,
+            engine=self.engine,
+            served_model=self.served_model,
+            endpoint=self.endpoint,
+            device=self.device,
+            options_sent=self.options_sent,
+            notes=tuple(self.notes),
+            flags=tuple(self.flags),
+            raw_message=self.raw_message,
+        )
+
+
+def decode_event(data: bytes) -> Mapping[str, JsonValue]:
+    """The JSON object of one event.
+
+    Raises:
+        Garbage: It is none.
+        ErrorInStream: It carries an error.
+    """
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        raise Garbage(f"not JSON: {excerpt(data)!r}") from None
+    if not isinstance(value, dict):
+        raise Garbage(f"not a JSON object: {excerpt(data)!r}")
+    if "error" in value or "detail" in value or value.get("object") == "error":
+        error = error_in(value)
+        if error is not None:
+            raise ErrorInStream(error)
+    return value
+
+
+def _default_splitter() -> Splitter:
+    from pytest_benchrig.core.thinking import StreamSplitter
+
+    return StreamSplitter()

@@ -1,0 +1,182 @@
+"""A plain socket whose reads carry the time their bytes arrived.
+
+On Linux the kernel stamps each received segment (``SO_TIMESTAMPNS``); elsewhere, and under TLS,
+the clock is read right after the read returned. Nothing else happens between a read and its stamp.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+import time
+from dataclasses import dataclass
+
+from pytest_benchrig.runtimes.clock import (
+    ANCILLARY_BYTES,
+    KERNEL_STAMPS_OFFERED,
+    SO_TIMESTAMPNS,
+    kernel_ns,
+    now_ns,
+)
+
+READ_BYTES = 65536
+_MAPPING_ERROR_NS = 100_000
+_POLL_SEC = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What one read returned: ``data`` is empty at the end of the stream.
+
+    ``kernel`` says whether ``ns`` is the kernel's stamp or the clock after the read.
+    """
+
+    ns: int
+    data: bytes
+    kernel: bool
+
+
+class Connection:
+    """One open connection; made by :func:`connect`."""
+
+    def __init__(self, sock: socket.socket, connect_ns: int) -> None:
+        self._sock = sock
+        self.connect_ns: int | None = connect_ns
+        self._stamped = KERNEL_STAMPS_OFFERED and not isinstance(sock, ssl.SSLSocket)
+        self._latest_ns = 0
+        self.start_ns = 0
+
+    def send(self, data: bytes, timeout_sec: float) -> None:
+        """Write everything; :attr:`start_ns` is the time just before the first byte.
+
+        Raises:
+            TimeoutError: The peer did not take it in time.
+            OSError: The connection is gone.
+        """
+        self._sock.settimeout(timeout_sec)
+        self.start_ns = self._latest_ns = now_ns()
+        self._sock.sendall(data)
+
+    def read(self, deadline_ns: int) -> Segment:
+        """The next bytes, as soon as there are any; what already waits is read after the deadline.
+
+        Raises:
+            TimeoutError: Nothing came by the deadline.
+            OSError: The connection is gone.
+        """
+        self._sock.settimeout(max(_POLL_SEC, (deadline_ns - now_ns()) / 1e9))
+        if not self._stamped:
+            data = self._sock.recv(READ_BYTES)
+            return Segment(now_ns(), data, False)
+        data, ancillary, _, _ = self._sock.recvmsg(READ_BYTES, ANCILLARY_BYTES)
+        after = now_ns()
+        stamp = kernel_ns(ancillary, socket.SOL_SOCKET)
+        if stamp is None or stamp > after or stamp < self._latest_ns - _MAPPING_ERROR_NS:
+            self._latest_ns = after
+            return Segment(after, data, False)
+        self._latest_ns = max(stamp, self._latest_ns)
+        return Segment(self._latest_ns, data, True)
+
+    def is_stale(self) -> bool:
+        """Whether an idle connection was closed by the server or has unasked bytes waiting."""
+        if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
+            return True
+        try:
+            readable, _, _ = select.select([self._sock], [], [], 0)
+        except ValueError:  # a descriptor above FD_SETSIZE cannot be asked
+            return True
+        return bool(readable)
+
+    def close(self) -> None:
+        """Close at once; a server that still generates for it sees its peer gone."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+        self._sock.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Tunnel:
+    """An HTTP proxy: where it listens, and the header line that authorises us, or ""."""
+
+    host: str
+    port: int
+    authorisation: str = ""
+
+
+class TunnelError(OSError):
+    """The proxy did not open the tunnel."""
+
+
+def connect(
+    host: str,
+    port: int,
+    *,
+    tls: ssl.SSLContext | None,
+    timeout_sec: float,
+    proxy: Tunnel | None = None,
+) -> Connection:
+    """Open a connection, each address of the name in turn.
+
+    Raises:
+        socket.gaierror: The name is not known.
+        ssl.SSLError: TLS could not be agreed.
+        TimeoutError: Nobody answered in time.
+        OSError: Refused, unreachable, or the proxy's refusal.
+    """
+    began = now_ns()
+    deadline = time.monotonic() + timeout_sec
+    where = (proxy.host, proxy.port) if proxy else (host, port)
+    sock = _open(where[0], where[1], deadline)
+    try:
+        if proxy and tls:
+            _open_tunnel(sock, host, port, proxy)
+        if tls:
+            sock.settimeout(max(0.001, deadline - time.monotonic()))
+            sock = tls.wrap_socket(sock, server_hostname=host)
+    except BaseException:
+        sock.close()
+        raise
+    return Connection(sock, now_ns() - began)
+
+
+def _open(host: str, port: int, deadline: float) -> socket.socket:
+    refused: OSError | None = None
+    for family, kind, protocol, _, address in socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM
+    ):
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if KERNEL_STAMPS_OFFERED:
+                with contextlib.suppress(OSError):
+                    sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+            sock.settimeout(max(0.001, deadline - time.monotonic()))
+            sock.connect(address)
+        except OSError as problem:
+            sock.close()
+            refused = problem
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise refused or OSError(f"{host} has no address")
+
+
+def _open_tunnel(sock: socket.socket, host: str, port: int, proxy: Tunnel) -> None:
+    name = f"[{host}]" if ":" in host else host
+    lines = [f"CONNECT {name}:{port} HTTP/1.1", f"Host: {name}:{port}"]
+    if proxy.authorisation:
+        lines.append(f"Proxy-Authorization: {proxy.authorisation}")
+    sock.sendall("\r\n".join((*lines, "", "")).encode("latin-1"))
+    head = b""
+    while b"\r\n\r\n" not in head:
+        got = sock.recv(1)
+        if not got or len(head) > READ_BYTES:
+            raise TunnelError("the proxy closed the connection instead of opening a tunnel")
+        head += got
+    status = head.split(b"\r\n", 1)[0].decode("latin-1")
+    if not status.startswith("HTTP/1.") or status.split(" ")[1:2] != ["200"]:
+        raise TunnelError(f"the proxy answered {status!r} to CONNECT")
