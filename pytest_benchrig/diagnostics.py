@@ -86,8 +86,8 @@ def calibrate(config: pytest.Config, settings: Settings, say: Say) -> int:
     if settings.models:
         from pytest_benchrig.aa_test import measure_targets
 
-        results = measure_targets(config, settings, say)
-        stored["targets"] = results
+        stored["targets"], complete = measure_targets(config, settings, say)
+        fit = fit and complete
     import json
 
     path = settings.output_dir / "calibration.json"

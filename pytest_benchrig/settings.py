@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -298,7 +299,7 @@ def read_settings(config: pytest.Config, environ: Mapping[str, str] | None = Non
         models=read.many("model"),
         model_on_command_line=read.on_command_line("model"),
         runtime=read.one("runtime", str.lower, "auto"),
-        base_urls=read.many("base-url"),
+        base_urls=tuple(_url(url) for url in read.many("base-url")),
         api_key_env=read.one("api-key-env", _variable_name, ""),
         scenarios=read.paths("scenarios"),
         scenarios_on_command_line=read.on_command_line("scenarios"),
@@ -366,6 +367,20 @@ def read_settings(config: pytest.Config, environ: Mapping[str, str] | None = Non
         embedded_context=read.one("embedded-context", _whole(512), 8192),
         junit_properties=read.one("junit-properties", _on_off, True),
     )
+
+
+def _url(text: str) -> str:
+    parts = urlsplit(text if "//" in text else f"http://{text}")
+    try:
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or any(c.isspace() for c in text):
+        raise pytest.UsageError(
+            f"--benchrig-base-url: {text!r}: expected an http or https URL, such as "
+            "http://127.0.0.1:8080/v1"
+        )
+    return parts.geturl().rstrip("/")
 
 
 def _variable_name(text: str) -> str:
