@@ -84,7 +84,7 @@ def calibrate(config: pytest.Config, settings: Settings, say: Say) -> int:
     fit = calibration.fit
     stored = {"calibration": calibration.to_json()}
     if settings.models:
-        from pytest_benchrig.aa_test import measure_targets
+        from pytest_benchrig.target_noise import measure_targets
 
         stored["targets"], complete = measure_targets(config, settings, say)
         fit = fit and complete
