@@ -140,8 +140,8 @@ class TimingMarks:
 
     @property
     def first_answer_ns(self) -> int | None:
-        """Arrival of the first token outside a separated trace."""
-        return next((a.ns for a in self.arrivals if a.kind != "thinking"), None)
+        """Arrival of the first token of the answer's text: no trace and no tool call."""
+        return next((a.ns for a in self.arrivals if a.kind == "answer"), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,8 +85,13 @@ def error_in(value: JsonValue) -> ServerError | None:
         words = [error.get("type"), error.get("code")]
         code = error.get("code")
         message = error.get("message") or error.get("msg") or json.dumps(error)
+        if not isinstance(message, str):
+            message = json.dumps(message)
+        param = error.get("param")
+        if isinstance(param, str) and param and param not in message:
+            message += f" (parameter {param})"
         return ServerError(
-            message if isinstance(message, str) else json.dumps(message),
+            message,
             " ".join(w for w in words if isinstance(w, str)),
             code if isinstance(code, int) and not isinstance(code, bool) else None,
             error,
@@ -123,7 +128,7 @@ _KINDS: tuple[tuple[FaultKind, re.Pattern[str]], ...] = (
             r"exceed_context_size",
             r"context_length_exceeded",
             r"context (?:size|length|window) (?:has been |was |is )?exceeded",
-            r"exceed(?:s|ed|ing)? (?:the )?(?:available |maximum |model'?s? )*(?:context|max length)",
+            r"exceed(?:s|ed|ing)? (?:(?:the|available|maximum|model'?s?) )*(?:context|max length)",
             r"maximum context length",
             r"max_model_len",
             r"context_length\b",
@@ -137,8 +142,8 @@ _KINDS: tuple[tuple[FaultKind, re.Pattern[str]], ...] = (
         _words(
             r"model_not_found",
             r"(?:no such|unknown) model",
-            r"model .{0,200}?(?:not found|does not exist|not available|is not loaded|not installed)",
-            r"model .{0,200}?(?:is unknown|not_found)",
+            r"model .{0,200}?(?:not found|does not exist|not available|not installed)",
+            r"model .{0,200}?(?:is not loaded|is unknown|not_found)",
         ),
     ),
     (
