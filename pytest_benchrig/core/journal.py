@@ -1,0 +1,97 @@
+"""The journal: JSON lines, a header first, then one record per line.
+
+The controller appends and flushes a line as each item finishes, so a run that is killed loses at
+most what was in flight, and the last line may be torn. The codec is pure text; writing is the
+session's part.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pytest_benchrig.core.generation import JsonValue
+from pytest_benchrig.core.record import Record
+
+JOURNAL_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """A journal as far as it could be read.
+
+    Attributes:
+        run: The header's ``run`` object; empty where the header is missing.
+        records: Its records in order.
+        warnings: What the reader should know, such as a torn last line.
+    """
+
+    run: Mapping[str, JsonValue]
+    records: tuple[Record, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def header_line(run: Mapping[str, JsonValue]) -> str:
+    """The first line, with its line end."""
+    return _line({"benchrig_journal": JOURNAL_SCHEMA, "run": dict(run)})
+
+
+def record_line(record: Record) -> str:
+    """One record's line, with its line end."""
+    return _line({"record": record.to_json()})
+
+
+def _line(value: JsonValue) -> str:
+    # ASCII, so that no character of a model (U+2028, lone surrogates) can end or break a line.
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n"
+
+
+def load_journal(text: str) -> Journal:
+    """Read a journal.
+
+    A last line that does not parse is ignored with a warning: it was being written when the
+    process died. Anything else that does not parse is an error.
+
+    Raises:
+        ValueError: With the line's number: not a journal, of a later version, or damaged.
+    """
+    lines = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+    run: Mapping[str, JsonValue] = {}
+    records: list[Record] = []
+    warnings: list[str] = []
+    for position, (number, line) in enumerate(lines):
+        last = position == len(lines) - 1
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as problem:
+            if last and position:
+                warnings.append(f"line {number} is torn and was ignored (the run was cut off)")
+                break
+            raise ValueError(f"line {number}: not JSON: {problem}") from None
+        if not isinstance(value, dict):
+            raise ValueError(f"line {number}: expected an object, found {type(value).__name__}")
+        if "benchrig_journal" in value:
+            _check_schema(value["benchrig_journal"], number)
+            header = value.get("run")
+            run = run or (header if isinstance(header, dict) else {})
+            continue
+        if not isinstance(value.get("record"), dict):
+            raise ValueError(f"line {number}: expected a record; this is no benchrig journal")
+        try:
+            records.append(Record.from_json(value["record"]))
+        except ValueError as problem:
+            raise ValueError(f"line {number}: {problem}") from None
+    if not lines:
+        raise ValueError("the file is empty; a journal starts with a header line")
+    if not run:
+        warnings.append("the journal has no header, so its run cannot be compared with another")
+    return Journal(run, tuple(records), tuple(warnings))
+
+
+def _check_schema(schema: JsonValue, number: int) -> None:
+    if schema != JOURNAL_SCHEMA:
+        raise ValueError(
+            f"line {number}: journal format {schema!r}; this version reads {JOURNAL_SCHEMA}; "
+            "install the pytest-benchrig that wrote it"
+        )

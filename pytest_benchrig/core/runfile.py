@@ -1,0 +1,193 @@
+"""The run file: ``{"schema": 1, "run": {...}, "scorecards": [...], "records": [...]}``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pytest_benchrig.core.generation import JsonValue
+from pytest_benchrig.core.journal import Journal, load_journal
+from pytest_benchrig.core.record import Record
+from pytest_benchrig.core.scorecard import Scorecard, ScoreSettings, build_scorecard
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunFile:
+    """One run: what it was, its scorecards, its records.
+
+    Attributes:
+        run: Environment, versions, options, targets, fingerprint; decided thresholds and
+            comparisons too, so that every report can be made again from the file alone.
+        scorecards: One per target.
+        records: All records, warm-ups and repeated attempts included.
+        warnings: What was odd about the file it was read from; never written.
+    """
+
+    run: Mapping[str, JsonValue]
+    scorecards: tuple[Scorecard, ...] = ()
+    records: tuple[Record, ...] = ()
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The run file's object."""
+        return {
+            "schema": SCHEMA,
+            "run": dict(self.run),
+            "scorecards": [card.to_json() for card in self.scorecards],
+            "records": [record.to_json() for record in self.records],
+        }
+
+    def dumps(self) -> str:
+        """The run file's text: one line per record, so that it can be read and compared."""
+        head = json.dumps(dict(self.run), ensure_ascii=True, indent=1)
+        cards = ",\n".join(_compact(card.to_json()) for card in self.scorecards)
+        records = ",\n".join(_compact(record.to_json()) for record in self.records)
+        return (
+            f'{{"schema": {SCHEMA},\n"run": {head},\n'
+            f'"scorecards": [\n{cards}\n],\n"records": [\n{records}\n]}}\n'
+        )
+
+
+def _compact(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=True)
+
+
+def latest_attempts(records: Sequence[Record]) -> tuple[Record, ...]:
+    """The records that count: of an item that was rerun only the last attempt; all warm-ups."""
+    last: dict[tuple[str, str, str], int] = {}
+    for record in records:
+        key = (record.target, record.suite, record.task_id)
+        last[key] = max(last.get(key, 0), record.attempt)
+    return tuple(
+        r for r in records if r.phase == "warmup" or r.attempt == last[r.target, r.suite, r.task_id]
+    )
+
+
+def load_run(text: str) -> RunFile:
+    """A run from the text of a run file or of a journal.
+
+    Raises:
+        ValueError: It is neither, is damaged, or has a later format.
+    """
+    if text.startswith("\ufeff"):
+        text = text[1:]
+    first = text.lstrip()[:200].split("\n", 1)[0]
+    if '"benchrig_journal"' in first or first.startswith('{"record"'):
+        return from_journal(load_journal(text))
+    try:
+        data = json.loads(text)
+    except RecursionError:
+        raise ValueError("not a run file: nested too deeply") from None
+    except ValueError as problem:
+        raise ValueError(f"not a run file or journal: {problem}") from None
+    return from_json(data)
+
+
+def from_json(data: JsonValue) -> RunFile:
+    """A run from a run file's object.
+
+    Raises:
+        ValueError: It is none, or of a later format.
+    """
+    if not isinstance(data, dict) or "schema" not in data:
+        raise ValueError('not a run file: expected an object with "schema"')
+    schema = data["schema"]
+    if schema != SCHEMA or isinstance(schema, bool):
+        if isinstance(schema, int) and schema > SCHEMA:
+            raise ValueError(
+                f"run file format {schema} is newer than this version, which reads up to "
+                f"{SCHEMA}; upgrade pytest-benchrig"
+            )
+        raise ValueError(f"run file format {schema!r} is unknown; this version reads {SCHEMA}")
+    for name, kind in (("run", dict), ("scorecards", list), ("records", list)):
+        if not isinstance(data.get(name), kind):
+            raise ValueError(f'not a run file: "{name}" is missing or of the wrong type')
+    records = []
+    for number, entry in enumerate(data["records"]):
+        if not isinstance(entry, dict):
+            raise ValueError(f"records[{number}]: expected an object")
+        try:
+            records.append(Record.from_json(entry))
+        except ValueError as problem:
+            raise ValueError(f"records[{number}]: {problem}") from None
+    scorecards = []
+    for number, entry in enumerate(data["scorecards"]):
+        try:
+            scorecards.append(Scorecard.from_json(entry))
+        except (ValueError, TypeError, AttributeError, LookupError) as problem:
+            raise ValueError(f"scorecards[{number}]: {problem}") from None
+    return RunFile(data["run"], tuple(scorecards), tuple(records))
+
+
+def score_settings(run: Mapping[str, JsonValue]) -> ScoreSettings:
+    """The score settings that a run's header records; the defaults for what it does not."""
+    options = run.get("options")
+    options = options if isinstance(options, Mapping) else {}
+    default = ScoreSettings()
+    weights = options.get("composite_weights")
+    runs = options.get("runs_max")
+    reference = options.get("reference_tok_per_sec")
+    return ScoreSettings(
+        weights={**default.weights, **weights} if isinstance(weights, Mapping) else default.weights,
+        reference_tok_per_sec=float(reference or default.reference_tok_per_sec),
+        runs=int(runs or default.runs),
+    )
+
+
+def from_journal(journal: Journal) -> RunFile:
+    """A run from a journal: the scorecards are built again from its records."""
+    settings = score_settings(journal.run)
+    counted = latest_attempts(journal.records)
+    by_target: dict[str, list[Record]] = {}
+    for record in counted:
+        by_target.setdefault(record.target, []).append(record)
+    cards = tuple(
+        build_scorecard(target, records, settings=settings) for target, records in by_target.items()
+    )
+    return RunFile(journal.run, cards, journal.records, journal.warnings)
+
+
+def with_decisions(
+    run: RunFile, thresholds: Sequence[JsonValue], comparisons: Sequence[JsonValue]
+) -> RunFile:
+    """The run with decided thresholds and comparisons, as JSON objects, in its ``run`` block."""
+    block = {**run.run, "thresholds": list(thresholds), "comparisons": list(comparisons)}
+    return replace(run, run=block)
+
+
+def merge_runs(runs: Sequence[RunFile]) -> RunFile:
+    """Several runs side by side: scorecards and records of all.
+
+    A target that occurs in more than one run carries its run's id behind it.
+
+    Raises:
+        ValueError: No run was given.
+    """
+    if not runs:
+        raise ValueError("no run to merge")
+    seen: dict[str, int] = {}
+    for run in runs:
+        for target in dict.fromkeys(card.target for card in run.scorecards):
+            seen[target] = seen.get(target, 0) + 1
+    names = _run_names(runs)
+    cards: list[Scorecard] = []
+    records: list[Record] = []
+    for run, name in zip(runs, names, strict=True):
+        label = {t: f"{t} @ {name}" if count > 1 else t for t, count in seen.items()}
+        cards += [replace(card, target=label[card.target]) for card in run.scorecards]
+        records += [r.replace(target=label.get(r.target, r.target)) for r in run.records]
+    block = {
+        "id": " + ".join(names),
+        "merged": [dict(run.run) for run in runs],
+        "targets": [card.target for card in cards],
+    }
+    warnings = tuple(warning for run in runs for warning in run.warnings)
+    return RunFile(block, tuple(cards), tuple(records), warnings)
+
+
+def _run_names(runs: Sequence[RunFile]) -> list[str]:
+    names = [str(run.run.get("id") or f"run {n}") for n, run in enumerate(runs, 1)]
+    return [name if names.count(name) == 1 else f"{name} ({n})" for n, name in enumerate(names, 1)]

@@ -1,0 +1,66 @@
+"""Writing report files: whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 to a temporary file beside ``path`` and rename it into place.
+
+    Raises:
+        OSError: With what could not be done and where; nothing is left behind.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_dir():
+        raise IsADirectoryError(21, "is a directory, expected a file", str(path))
+    destination = path.resolve() if path.is_symlink() else path
+    handle, name = tempfile.mkstemp(
+        prefix=f".{destination.name[:100]}.", suffix=".tmp", dir=destination.parent
+    )
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(text.encode("utf-8", "backslashreplace"))
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.chmod(_mode(destination))
+        temporary.replace(destination)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.stat().st_mode & 0o777
+    except OSError:
+        mask = os.umask(0)
+        os.umask(mask)
+        return 0o666 & ~mask
+
+
+def check_writable(path: Path, *, is_dir: bool) -> None:
+    """Make sure early that a report can be written there.
+
+    Directories are created, and a file is tried out in the directory; an existing report is not
+    touched.
+
+    Args:
+        path: The directory, or the file to be written.
+        is_dir: Whether ``path`` is the directory itself.
+
+    Raises:
+        OSError: It cannot be written; the message says what and where.
+    """
+    if not is_dir and path.is_dir():
+        raise IsADirectoryError(21, "is a directory, expected a file", str(path))
+    directory = path if is_dir else path.parent
+    directory.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=".benchrig-", suffix=".tmp", dir=directory)
+    os.close(handle)
+    Path(name).unlink()
