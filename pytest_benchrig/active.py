@@ -17,6 +17,7 @@ import pytest
 from pytest_benchrig import log
 from pytest_benchrig.client import TargetClient
 from pytest_benchrig.collection import ScenarioFiles, scenario_directories
+from pytest_benchrig.comparing import read_run
 from pytest_benchrig.coordination import Coordination
 from pytest_benchrig.core.generation import JsonValue, RuntimeFault, Target
 from pytest_benchrig.core.record import Record
@@ -30,6 +31,7 @@ from pytest_benchrig.settings import BUNDLED_SUITES, OPT_IN_SUITES, SELFCHECK, S
 from pytest_benchrig.warmup import warm_up
 
 if TYPE_CHECKING:
+    from pytest_benchrig.core.runfile import RunFile
     from pytest_benchrig.hardware.sampler import Sampler
     from pytest_benchrig.sandbox.runner import SandboxRunner
 
@@ -277,6 +279,11 @@ class Active:
         if path is None:
             raise RuntimeError("neither --benchrig-resume nor --benchrig-replay was given")
         return EarlierRun.read(path)
+
+    @cached_property
+    def baselines(self) -> dict[Path, RunFile]:
+        """The runs to compare with, read before anything is measured."""
+        return {path: read_run(path, "compare") for path in self.settings.compare}
 
     def resumable(self, scenario: Scenario, target: Target) -> ItemResult | None:
         """The earlier result of an item, if the resumed journal holds a valid one."""

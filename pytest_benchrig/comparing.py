@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_benchrig.core.compare import Comparison
-from pytest_benchrig.core.runfile import RunFile
-from pytest_benchrig.core.thresholds import ThresholdResult
-
 if TYPE_CHECKING:
     from pytest_benchrig.active import Active
+    from pytest_benchrig.core.compare import Comparison
+    from pytest_benchrig.core.runfile import RunFile
+    from pytest_benchrig.core.thresholds import ThresholdResult
 
 
 def read_run(path: Path, option: str) -> RunFile:
@@ -37,7 +36,7 @@ def compare_all(active: Active, run: RunFile) -> tuple[Comparison, ...]:
     settings = active.settings
     done = [
         compare(
-            read_run(path, "compare"),
+            active.baselines[path],
             run,
             name=path.name,
             regressions=settings.regressions,
@@ -45,9 +44,11 @@ def compare_all(active: Active, run: RunFile) -> tuple[Comparison, ...]:
         )
         for path in settings.compare
     ]
-    if len(settings.compare_targets) == 2:
-        first, second = settings.compare_targets
-        done.append(compare_targets(run, first, second))
+    pair = settings.compare_targets
+    if not pair and settings.interleave and len(active.targets) == 2:
+        pair = tuple(str(target) for target in active.targets)
+    if pair:
+        done.append(compare_targets(run, pair[0], pair[1], regressions=settings.regressions))
     return tuple(done)
 
 

@@ -17,6 +17,23 @@ if TYPE_CHECKING:
     from pytest_benchrig.active import Active
 
 
+class ConversationBroken(RuntimeFault):
+    """A fault in the middle of a conversation; ``record`` keeps the turns as evidence."""
+
+    def __init__(self, fault: RuntimeFault, record: Record) -> None:
+        super().__init__(
+            fault.kind,
+            fault.message,
+            target=fault.target,
+            url=fault.url,
+            phase=fault.phase,
+            remedy=fault.remedy,
+            status=fault.status,
+            partial=fault.partial,
+        )
+        self.record = record
+
+
 def converse(active: Active, client: TargetClient, scenario: Scenario, record: Record) -> Record:
     """Play the planned turns; the first wrong one stops the conversation.
 
@@ -65,7 +82,16 @@ def converse(active: Active, client: TargetClient, scenario: Scenario, record: R
         request = dataclasses.replace(
             plan.request, messages=tuple(messages), tools=spec.tools, stream=False
         )
-        measured = client.measure(request)
+        try:
+            measured = client.measure(request)
+        except RuntimeFault as fault:
+            if fault.kind == "unsupported":
+                raise
+            failed = judge_conversation(spec, verdicts, error=str(fault))
+            raise ConversationBroken(
+                fault,
+                assemble.with_fault(record.replace(turns=list(failed.fields["turns"])), fault),
+            ) from fault
         generation = measured.generation
         split = parser.split(generation.text, generation.thinking)
         timings = timings_of(generation, request)

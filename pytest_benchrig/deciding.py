@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_benchrig.core.record import Record
-from pytest_benchrig.core.runfile import RunFile
+from pytest_benchrig.core.runfile import RunFile, latest_attempts, with_decisions
 from pytest_benchrig.core.scorecard import ScoreSettings, build_scorecard
 from pytest_benchrig.core.thresholds import ThresholdResult, evaluate, parse_threshold
 
@@ -23,17 +23,6 @@ class Decision:
     run: RunFile
     thresholds: tuple[ThresholdResult, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
-
-
-def latest_attempts(records: Sequence[Record]) -> list[Record]:
-    """Of an item that was rerun only the last attempt decides; warm-ups have one each."""
-    last: dict[tuple[str, str, str], int] = {}
-    for record in records:
-        key = (record.target, record.suite, record.task_id)
-        last[key] = max(last.get(key, 0), record.attempt)
-    return [
-        r for r in records if r.phase == "warmup" or r.attempt == last[r.target, r.suite, r.task_id]
-    ]
 
 
 def score_settings(active: Active) -> ScoreSettings:
@@ -77,4 +66,8 @@ def decide(active: Active, records: Sequence[Record], *, interrupted: bool = Fal
     from pytest_benchrig.comparing import compare_all, regression_results
 
     comparisons = compare_all(active, run)
-    return Decision(run, (*results, *regression_results(active, comparisons)), comparisons)
+    results = (*results, *regression_results(active, comparisons))
+    decided = with_decisions(
+        run, [r.to_json() for r in results], [c.to_json() for c in comparisons]
+    )
+    return Decision(decided, results, comparisons)

@@ -119,6 +119,9 @@ def faulty_record(
     """The record of a request that gave no usable answer."""
     from pytest_benchrig.core.files import scenario_digest
 
+    kept = getattr(fault, "record", None)
+    if isinstance(kept, Record):
+        return kept
     record = assemble.begin(
         scenario,
         target,

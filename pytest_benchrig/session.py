@@ -121,6 +121,7 @@ def check_usage(active: Active) -> None:
     for path in settings.compare:
         if not path.is_file():
             raise pytest.UsageError(f"--benchrig-compare: {path} is not a file")
+    check_comparison(active)
     if active.config.option.collectonly:
         return
     outputs = [settings.csv, settings.json, settings.markdown, settings.html]
@@ -133,6 +134,40 @@ def check_usage(active: Active) -> None:
         raise pytest.UsageError(
             f"cannot write results: {problem}; choose another place with --benchrig-output-dir"
         ) from None
+
+
+def check_comparison(active: Active) -> None:
+    """Read every baseline and limit before anything is measured.
+
+    Raises:
+        pytest.UsageError: One of them cannot be used.
+    """
+    from pytest_benchrig.core.regression import parse_regression
+
+    settings = active.settings
+    for text in settings.regressions:
+        try:
+            parse_regression(text)
+        except ValueError as problem:
+            raise pytest.UsageError(f"--benchrig-regression: {problem}") from None
+    if len(settings.compare_targets) not in (0, 2):
+        raise pytest.UsageError(
+            "--benchrig-compare-targets: expected two targets, as in 'ollama:a ollama:b'"
+        )
+    if settings.fail_on_regression and not (
+        settings.compare or settings.compare_targets or settings.interleave
+    ):
+        raise pytest.UsageError(
+            "--benchrig-fail-on-regression: nothing to compare with; add --benchrig-compare FILE"
+        )
+    if settings.interleave and getattr(active.config.option, "numprocesses", None):
+        raise pytest.UsageError(
+            "--benchrig-interleave measures targets side by side and runs without workers: "
+            "leave out -n"
+        )
+    if settings.resume is not None or settings.replay is not None:
+        active.earlier  # noqa: B018 - reads the file now, so that a broken one ends the run here
+    active.baselines  # noqa: B018 - likewise
 
 
 def check_early_suites(active: Active) -> None:
