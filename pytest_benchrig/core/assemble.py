@@ -74,7 +74,32 @@ def with_generation(
         truncated_thinking=split.truncated_thinking,
         thinking_chars=len(split.trace),
     )
-    return with_timings(answered, timings)
+    return with_thinking_tokens(with_timings(answered, timings), split)
+
+
+def with_thinking_tokens(record: Record, split: Split) -> Record:
+    """Tokens of the trace and their share of the completion.
+
+    The server's own count where it sends one (a 0 beside a trace is none), else in proportion of
+    characters, flagged ``thinking_tokens_estimated``.
+    """
+    completion = record.completion_tokens
+    if not split.trace:
+        share = 0.0 if completion else None
+        return record.replace(thinking_tokens=record.thinking_tokens or 0, thinking_share=share)
+    if completion is None:
+        return record.replace(thinking_tokens=record.thinking_tokens or None)
+    tokens, flags = record.thinking_tokens, record.flags
+    if not tokens:
+        characters = len(split.trace) + len(split.answer)
+        tokens = round(completion * len(split.trace) / characters)
+        flags = _union(flags, ["thinking_tokens_estimated"])
+    tokens = min(tokens, completion)
+    return record.replace(
+        thinking_tokens=tokens,
+        thinking_share=tokens / completion if completion else None,
+        flags=flags,
+    )
 
 
 def with_timings(record: Record, timings: Timings) -> Record:
