@@ -11,10 +11,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pytest_benchrig.core.engine_figures import (
+    MIN_WINDOW_SEC,
+    decode_rate,
+    implausible,
+    queue_sec,
+    why_no_decode_rate,
+)
 from pytest_benchrig.core.generation import Arrival, EngineTimings, Generation, Request
+from pytest_benchrig.core.stats import percentile
 
-MIN_WINDOW_SEC = 0.001
-"""The decode window is never taken shorter."""
 ARTEFACT_WINDOW_SEC = 0.0015
 """A rate from a shorter window is an artefact of the clock."""
 DISAGREEMENT = 0.10
@@ -206,68 +212,19 @@ def _engine(sheet: _Sheet, engine: EngineTimings | None) -> None:
         sheet.missing("the engine does not report loading", "load_time_sec")
     elif engine.load_sec >= RELOAD_SEC:
         sheet.flags.append("reloaded")
-    queue = _queue_sec(engine)
+    queue = queue_sec(engine)
     sheet.values["queue_sec"] = queue
     if queue is None:
         sheet.missing("the engine does not report queueing", "queue_sec")
     elif queue >= QUEUE_SEC:
         sheet.flags.append("queued")
-    rate = _engine_rate(engine)
+    rate = decode_rate(engine)
     sheet.values["engine_eval_tok_per_sec"] = rate
     if rate is None:
         sheet.missing(
-            _why_no_engine_rate(engine),
+            why_no_decode_rate(engine),
             "engine_eval_tok_per_sec",
         )
-
-
-def implausible(engine: EngineTimings) -> str:
-    """Why no engine can have measured these figures; "" where one can.
-
-    Servers that only imitate an engine's protocol send durations that are zero, or one wall time
-    under several names.
-    """
-    prompt, decode, total = engine.prompt_sec, engine.decode_sec, engine.total_sec
-    if prompt == 0 and (engine.prompt_tokens or 0) > 1:
-        return "a prompt was processed in no time"
-    if decode == 0 and (engine.decode_tokens or 0) > 1:
-        return "tokens were decoded in no time"
-    if decode and total and decode >= total:
-        return "decoding is said to have taken the whole request"
-    if decode and prompt and decode == prompt:
-        return "the prompt and the reply are said to have taken the same time"
-    return ""
-
-
-def _why_no_engine_rate(engine: EngineTimings) -> str:
-    if engine.decode_tokens is not None and engine.decode_tokens < 2:
-        return "one token has no decode rate"
-    if engine.decode_sec is not None and engine.decode_sec < MIN_WINDOW_SEC:
-        return "the engine's decode time is too short to be one"
-    return "the engine does not give it"
-
-
-def _queue_sec(engine: EngineTimings) -> float | None:
-    if engine.queue_sec is not None:
-        return engine.queue_sec
-    parts = (engine.load_sec, engine.prompt_sec, engine.decode_sec)
-    if engine.total_sec is None or engine.prompt_sec is None or engine.decode_sec is None:
-        return None
-    return max(0.0, engine.total_sec - sum(p for p in parts if p is not None))
-
-
-def _engine_rate(engine: EngineTimings) -> float | None:
-    """The engine's decode rate, recomputed over the intervals that its duration covers.
-
-    A window below :data:`MIN_WINDOW_SEC` gives none: one token in a microsecond is a million
-    tokens per second.
-    """
-    if engine.decode_tokens is not None and engine.decode_tokens < 2:
-        return None
-    intervals, seconds = engine.decode_intervals, engine.decode_sec
-    if intervals is not None and seconds is not None:
-        return intervals / seconds if intervals > 0 and seconds >= MIN_WINDOW_SEC else None
-    return engine.decode_tok_per_sec or None
 
 
 def _prefill(sheet: _Sheet, generation: Generation) -> None:
@@ -350,18 +307,20 @@ def _decoded_after_first(arrivals: Sequence[Arrival], n: int, finish_reason: str
     """Tokens decoded between the first and the last arrival.
 
     Exact where the server counts per chunk. Else ``n - n/c`` for c chunks, which is ``n - 1`` when
-    each chunk is a token. A reply that stopped by itself ends with an end token, which engines
-    count but which never arrives: one token more than chunks is that one.
+    each chunk is a token; chunks that came in one segment with the first are one with it. A reply
+    that stopped by itself ends with an end token, which engines count but which never arrives: one
+    token more than chunks is that one.
     """
     c = len(arrivals)
-    per_chunk = [a.tokens for a in arrivals]
-    known = [t for t in per_chunk if t is not None]
+    first = sum(a.ns == arrivals[0].ns for a in arrivals)
+    known = [a.tokens for a in arrivals if a.tokens is not None]
     if len(known) == c:
-        return sum(known) - known[0]
+        return sum(known[first:])
     if finish_reason == "stop" and c == n - 1:
-        return c - 1
-    first = per_chunk[0]
-    return n - first if first is not None else n * (c - 1) / c
+        return c - first
+    if all(a.tokens is not None for a in arrivals[:first]):
+        return n - sum(known[:first])
+    return n * (c - first) / c
 
 
 def _gaps(sheet: _Sheet, generation: Generation) -> None:
@@ -388,11 +347,10 @@ def _gaps(sheet: _Sheet, generation: Generation) -> None:
     elif sum(gap <= 0 for gap in gaps) > MAX_BUNCHED_SHARE * len(gaps):
         sheet.missing("several tokens came in one segment", *percentiles)
     else:
-        ordered = sorted(gaps)
-        sheet.values["itl_p50_ms"] = percentile(ordered, 0.50)
-        sheet.values["itl_p95_ms"] = percentile(ordered, 0.95)
-        sheet.values["itl_p99_ms"] = percentile(ordered, 0.99)
-        sheet.values["itl_max_ms"] = ordered[-1]
+        sheet.values["itl_p50_ms"] = percentile(gaps, 0.50)
+        sheet.values["itl_p95_ms"] = percentile(gaps, 0.95)
+        sheet.values["itl_p99_ms"] = percentile(gaps, 0.99)
+        sheet.values["itl_max_ms"] = max(gaps)
     drift = _drift(arrivals)
     sheet.values["decode_drift_pct"] = drift
     if drift is None:
@@ -414,14 +372,6 @@ def _drift(arrivals: Sequence[Arrival]) -> float | None:
     if first < MIN_WINDOW_SEC * 1e9 or last < MIN_WINDOW_SEC * 1e9:
         return None
     return (first / last - 1) * 100
-
-
-def percentile(ordered: Sequence[float], share: float) -> float:
-    """Linear interpolation between the closest ranks of sorted values (numpy's default)."""
-    position = (len(ordered) - 1) * share
-    below = math.floor(position)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (position - below)
 
 
 def _budget(sheet: _Sheet, generation: Generation, request: Request | None) -> None:

@@ -48,6 +48,12 @@ class Connection:
         self._latest_ns = 0
         self.start_ns = 0
 
+    @classmethod
+    def accepted(cls, sock: socket.socket) -> Connection:
+        """The serving end of a connection, stamped like the other."""
+        _ask_for_stamps(sock)
+        return cls(sock, 0)
+
     def send(self, data: bytes, timeout_sec: float) -> None:
         """Write everything; :attr:`start_ns` is the time just before the first byte.
 
@@ -149,9 +155,7 @@ def _open(host: str, port: int, deadline: float) -> socket.socket:
         sock = socket.socket(family, kind, protocol)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if KERNEL_STAMPS_OFFERED:
-                with contextlib.suppress(OSError):
-                    sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+            _ask_for_stamps(sock)
             sock.settimeout(max(0.001, deadline - time.monotonic()))
             sock.connect(address)
         except OSError as problem:
@@ -163,6 +167,13 @@ def _open(host: str, port: int, deadline: float) -> socket.socket:
         else:
             return sock
     raise refused or OSError(f"{host} has no address")
+
+
+def _ask_for_stamps(sock: socket.socket) -> None:
+    """Where the kernel offers none, reads fall back on the clock, and the marks say so."""
+    if KERNEL_STAMPS_OFFERED:
+        with contextlib.suppress(OSError):
+            sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
 
 
 def _open_tunnel(sock: socket.socket, host: str, port: int, proxy: Tunnel) -> None:
