@@ -1,0 +1,277 @@
+"""One window: what is read when it opens, while it is open, and when it closes."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from pytest_benchrig.hardware.energy import EnergyMeter
+from pytest_benchrig.hardware.gathered import Gathered
+from pytest_benchrig.hardware.gpus import GpuFigures
+from pytest_benchrig.hardware.host import HostProcess
+from pytest_benchrig.hardware.processes import ProcessSet
+from pytest_benchrig.hardware.readings import CpuTimes, SlowReading
+from pytest_benchrig.hardware.report import WindowReport
+from pytest_benchrig.hardware.sensor import SensorThread, Ticket
+from pytest_benchrig.hardware.serving import Serving
+from pytest_benchrig.hardware.summary import summarise
+
+if TYPE_CHECKING:
+    from pytest_benchrig.hardware.sampler import Sampler
+
+SENSOR_WAIT_SEC = 0.0015
+"""How long the opening and the close wait for the slow sensors, all together."""
+
+REFRESH_SEC = 1.0
+"""How often a long window looks for new children of the processes it follows."""
+
+
+class Window:
+    """Opened just before a request, closed just after it.
+
+    Neither opening nor closing raises, whatever a sensor does; what could not be read is absent
+    from the report, with the reason.
+    """
+
+    def __init__(self, sampler: Sampler, serving: Serving) -> None:
+        self._sampler = sampler
+        self._serving = serving
+        self._lock = threading.Lock()
+        self._open = False
+        self._report: WindowReport | None = None
+        self._refreshed_at = 0.0
+        self._data = Gathered(serving, sampler.interval_sec, sampler.memory_warning_pct)
+        self._client: HostProcess | None = None
+        self._own: ProcessSet | None = None
+        self._server: ProcessSet | None = None
+        self._tickets: dict[SensorThread, Ticket] = {}
+
+    def open(self) -> Window:
+        """Begin: the first sample is taken before this returns.
+
+        Raises:
+            RuntimeError: The window was opened before.
+        """
+        if self._open or self._report is not None:
+            raise RuntimeError("a window is opened once: ask the sampler for another one")
+        data = self._data
+        if self._sampler.keep_samples:
+            data.samples = []
+        sensors = self._sampler.slow_sensors(self._serving)
+        self._open = True
+        self._sampler.listen(self)
+        self._tickets = {sensor: sensor.begin() for sensor in sensors}
+        self._follow_processes()
+        until = time.perf_counter() + SENSOR_WAIT_SEC
+        for sensor, ticket in self._tickets.items():
+            sensor.wait(ticket, until)
+        with self._lock:
+            data.cpu_before, data.swapped_before = self._counters()
+            data.opened_at = self._refreshed_at = time.perf_counter()
+            self._sample(data.opened_at)
+        self._sampler.enter(self)
+        return self
+
+    def close(self) -> WindowReport:
+        """End: take the last sample and sum up; closing again gives the same report.
+
+        Raises:
+            RuntimeError: The window was never opened.
+        """
+        if self._report is not None:
+            return self._report
+        if not self._open:
+            raise RuntimeError("the window is not open: call open() first, or use it in a with")
+        data = self._data
+        closed_at = time.perf_counter()
+        tickets = [
+            (sensor, sensor.ask())
+            for sensor in self._tickets
+            if sensor.sensor.cadence_sec < _ONCE_SEC
+        ]
+        with self._lock:
+            data.closed_at = closed_at
+            self._sample(closed_at)
+            data.cpu_after, data.swapped_after = self._counters()
+            self._settle_cpu()
+        until = closed_at + SENSOR_WAIT_SEC
+        for sensor, ticket in tickets:
+            sensor.wait(ticket, until)
+        with self._lock:
+            self._open = False
+        self._sampler.leave(self, until)
+        for sensor in self._tickets:
+            sensor.end()
+        self._report = summarise(data, self._sampler, self._tickets)
+        self._let_go()
+        return self._report
+
+    @property
+    def report(self) -> WindowReport:
+        """The report of a closed window.
+
+        Raises:
+            RuntimeError: The window is still open.
+        """
+        if self._report is None:
+            raise RuntimeError("the window is not closed yet: its report comes with close()")
+        return self._report
+
+    def __enter__(self) -> Window:
+        return self if self._open else self.open()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        problem: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def tick(self) -> None:
+        """One more sample; called by the sampler's thread."""
+        with self._lock:
+            if not self._open:
+                return
+            now = time.perf_counter()
+            self._sample(now)
+            if now - self._refreshed_at >= REFRESH_SEC:
+                self._refreshed_at = now
+                self._refresh()
+
+    def deliver(self, sensor: SensorThread, at: float, reading: SlowReading) -> None:
+        """Take a reading of a slow sensor; called by that sensor's thread."""
+        with self._lock:
+            if not self._open:
+                return
+            data = self._data
+            if reading.gpus:
+                figures = data.gpus.setdefault(sensor.name, GpuFigures(sensor.name))
+                figures.add(at, reading.gpus)
+                if data.samples is not None and figures.memory.count:
+                    data.samples.append({"t": at - data.opened_at, "vram_mb": figures.memory.last})
+            for counter in reading.counters:
+                meter = data.packages.setdefault(counter.name, EnergyMeter((counter.range_j,)))
+                meter.add(at, counter.energy_j)
+            if reading.cpu_mhz is not None:
+                data.cpu_mhz.add(at, reading.cpu_mhz)
+            if reading.throttle_events is not None:
+                data.throttle_events.append(reading.throttle_events)
+            if reading.battery is not None:
+                data.battery = reading.battery
+            data.missing.update(reading.missing)
+
+    def _follow_processes(self) -> None:
+        host = self._sampler.host
+        if host is None:
+            return
+        try:
+            self._client = host.process(os.getpid())
+            if self._serving.seen:
+                self._server = ProcessSet(host, self._serving.pids)
+                self._server.open()
+            without = self._server.pids if self._server is not None else frozenset()
+            self._own = ProcessSet(host, self._sampler.own_pids, without)
+            self._own.open()
+        except OSError as problem:
+            self._data.missing["client_rss_mb"] = f"processes: {problem}"
+
+    def _counters(self) -> tuple[CpuTimes | None, float | None]:
+        host = self._sampler.host
+        if host is None:
+            return None, None
+        cpu = swapped = None
+        try:
+            cpu = host.cpu()
+        except OSError as problem:
+            self._data.missing["cpu_pct"] = str(problem)
+        try:
+            swapped = host.swapped_mb()
+        except OSError as problem:
+            self._data.missing["swapped_mb"] = str(problem)
+        return cpu, swapped
+
+    def _sample(self, now: float) -> None:
+        """Memory of the host, the client and the server; the cheap part of every tick."""
+        data = self._data
+        entry: dict[str, float] = {"t": now - data.opened_at}
+        client = self._client_rss()
+        if client is not None:
+            data.client.add(now, client)
+            entry["client_rss_mb"] = client
+        if self._server is not None:
+            server = self._server.sample()
+            if server is None:
+                data.server_ended = True
+            else:
+                data.server.add(now, server)
+                entry["server_rss_mb"] = server
+                in_process = os.getpid() in self._serving.pids
+                if client is not None:
+                    data.rss.add(now, server if in_process else server + client)
+        host = self._sampler.host
+        if host is not None:
+            try:
+                memory = host.memory()
+            except OSError as problem:
+                data.missing["peak_memory_used_mb"] = str(problem)
+            else:
+                data.memory_total_mb = memory.total_mb
+                data.memory.add(now, memory.used_mb)
+                entry["memory_used_mb"] = memory.used_mb
+                if memory.swap_used_mb is not None:
+                    data.swap.add(now, memory.swap_used_mb)
+        data.sample_count += 1
+        if data.samples is not None:
+            data.samples.append(entry)
+
+    def _client_rss(self) -> float | None:
+        if self._client is None:
+            return None
+        try:
+            return self._client.sample().rss_mb
+        except ProcessLookupError as problem:
+            self._data.missing["client_rss_mb"] = f"this process: {problem}"
+            return None
+
+    def _refresh(self) -> None:
+        for processes in (self._server, self._own):
+            if processes is not None:
+                try:
+                    processes.refresh()
+                except OSError as problem:
+                    self._data.missing["client_rss_mb"] = f"processes: {problem}"
+
+    def _settle_cpu(self) -> None:
+        """Attribute the processor time; look for new children only where the verdict needs it."""
+        data = self._data
+        if self._own is None or data.cpu_before is None or data.cpu_after is None:
+            return
+        self._own.sample()
+        busy = data.cpu_after.busy_sec - data.cpu_before.busy_sec
+        total = data.cpu_after.total_sec - data.cpu_before.total_sec
+        if busy - self._used() > _SUSPICIOUS_SHARE * total:
+            self._refresh()
+        data.own_cpu_sec = self._own.cpu_sec()
+        data.active = self._own.active
+        data.ours = self._own.pids
+        if self._server is not None:
+            data.serving_cpu_sec = self._server.cpu_sec()
+            data.active += self._server.active
+            data.ours |= self._server.pids
+
+    def _used(self) -> float:
+        return sum(p.cpu_sec() for p in (self._own, self._server) if p is not None)
+
+    def _let_go(self) -> None:
+        for processes in (self._client, self._server, self._own):
+            if processes is not None:
+                processes.close()
+
+
+_SUSPICIOUS_SHARE = 0.05
+_ONCE_SEC = 30.0
+"""A sensor this slow is read at the opening only."""
