@@ -21,10 +21,10 @@ CUTS_OFF = "think"
 
 _MOST_SPACES = 8
 _FENCE = re.compile(
-    r"(?m)(?:^|(?<=>))[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?P<run>`{3,}|~{3,})"
+    r"(?m)(?:^|(?<=>))[ \t>]{0,40}(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?P<run>`{3,}|~{3,})"
     r"(?P<info>[^\n]*)$"
 )
-_SPAN = re.compile(r"(?<!`)(?P<run>`+)(?!`)[^\n]*?(?<!`)(?P=run)(?!`)")
+_TICKS = re.compile("`+")
 _BLANK_LINES = re.compile(r"(?:[ \t]*\r?\n)+")
 
 
@@ -112,6 +112,8 @@ class _Code:
         self._starts = [m.start("run") for m in self._fences]
         self._from = -1
         self._blocks: list[tuple[int, int]] = []
+        self._line = (-1, -1)
+        self._spans: list[tuple[int, int]] = []
         self.well_formed = True
 
     def begin(self, position: int) -> None:
@@ -145,11 +147,11 @@ class _Code:
         """Whether a code span on the tag's own line holds the tag."""
         start = max(self._text.rfind("\n", 0, tag.start) + 1, self._from)
         end = self._text.find("\n", tag.end)
-        line = self._text[start : len(self._text) if end < 0 else end]
-        if "`" not in line:
-            return False
-        at = tag.start - start
-        return any(m.start() < at < m.end() for m in _SPAN.finditer(line))
+        line = (start, len(self._text) if end < 0 else end)
+        if line != self._line:
+            self._line, self._spans = line, _code_spans(self._text, *line)
+        index = bisect_right(self._spans, (tag.start, len(self._text))) - 1
+        return index >= 0 and tag.start < self._spans[index][1]
 
     def holds(self, tag: _Tag) -> bool:
         """Whether the tag is text.
@@ -161,6 +163,25 @@ class _Code:
             line = self._text[self._text.rfind("\n", 0, tag.start) + 1 : tag.start]
             return not (tag.closes and not self.well_formed and not line.strip())
         return self.in_span(tag)
+
+
+def _code_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Code spans of a line: a run of backticks up to the next run of the same length."""
+    runs = [m.span() for m in _TICKS.finditer(text, start, end)]
+    later: dict[int, list[int]] = {}
+    for index, (left, right) in enumerate(runs):
+        later.setdefault(right - left, []).append(index)
+    spans: list[tuple[int, int]] = []
+    index = 0
+    while index < len(runs):
+        left, right = runs[index]
+        same = later[right - left]
+        place = bisect_right(same, index)
+        if place < len(same):
+            index = same[place]
+            spans.append((left, runs[index][1]))
+        index += 1
+    return spans
 
 
 def _quoted(text: str, tag: _Tag) -> bool:
@@ -336,7 +357,9 @@ class StreamSplitter:
         if tag.closes:
             if not self._inside:
                 self.bare_close = True
-                said.discard("answer")
+                if "answer" in said:
+                    said.remove("answer")
+                    said.add("thinking")
             self._inside = ""
         else:
             self._inside = tag.name
