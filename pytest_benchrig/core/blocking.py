@@ -2,7 +2,8 @@
 
 The rules of honesty: other load (``disturbed``) and other requests in flight (``concurrent``)
 block every timing of a record; estimated token counts block token rates only; an unknown cache
-state blocks prefill and time to first token only. Nothing else blocks anything.
+state blocks prefill and time to first token only, and so does a prompt that came whole from the
+cache, because no timing may. Nothing else blocks anything.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ TIMING_FIELDS = (
     }
 )
 UNKNOWN_CACHE = "unverified"
+WHOLE_PROMPT_CACHED = "warm"
 
 
 def blocked(record: Record, name: str, *, allow_disturbed: bool = False) -> str:
@@ -58,6 +60,8 @@ def blocked(record: Record, name: str, *, allow_disturbed: bool = False) -> str:
         return "token counts are estimates (the server sends none)"
     if record.cache_mode == UNKNOWN_CACHE and name in PREFILL_FIELDS:
         return "cache state unknown (the server does not say what it reused)"
+    if record.cache_mode == WHOLE_PROMPT_CACHED and name in PREFILL_FIELDS:
+        return "the whole prompt came from the cache"
     return ""
 
 

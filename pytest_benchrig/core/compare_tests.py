@@ -21,26 +21,93 @@ Pair = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
-    """What one paired test found.
+class RateTest:
+    """Paired test of a proportion, per scenario.
 
     Attributes:
-        effect: Relative change for timings (0.1 is 10 % more), difference in percentage points
-            for rates.
-        interval: Interval of the effect at the given confidence.
-        p: Two-sided p value, not corrected.
-        pairs: Pairs that entered.
-        needed: Pairs (timings: per scenario; rates: scenarios) that would tell, ``None`` where
-            that cannot be said.
-        median_effect: The same effect by medians, ``None`` for rates.
+        effect: Difference over all trials, in percentage points.
+        p: Two-sided exact p value, not corrected.
+        pairs: Pairs of records.
+        flips: Per scenario the change in passes.
+        centre: Centre of the interval, as a share.
+        error: Standard error of the same.
     """
 
     effect: float
-    interval: stats.Interval | None
     p: float
     pairs: int
-    needed: int | None
-    median_effect: float | None = None
+    flips: tuple[int, ...]
+    centre: float
+    error: float
+
+    def interval(self, level: float) -> stats.Interval:
+        """Interval of the effect in percentage points, wrong with probability ``level``."""
+        half = NormalDist().inv_cdf(1.0 - level / 2.0) * self.error
+        return 100.0 * max(-1.0, self.centre - half), 100.0 * min(1.0, self.centre + half)
+
+    def needed(self, level: float) -> int | None:
+        """Scenarios that would tell if flips go on as seen, all one way and as often.
+
+        ``None`` where nothing flipped, or both ways: more of the same would not tell.
+        """
+        flipped = [f for f in self.flips if f]
+        if not flipped or abs(sum(flipped)) != sum(abs(f) for f in flipped):
+            return None
+        return math.ceil(fewest_flips(level) * len(self.flips) / len(flipped))
+
+
+@dataclass(frozen=True, slots=True)
+class TimingTest:
+    """Paired bootstrap of timings.
+
+    Attributes:
+        log_effect: Mean over scenarios of the log ratio of means.
+        median_effect: The relative change by medians.
+        p: Two-sided p value, not corrected.
+        pairs: Pairs of records.
+        error: Standard error of the log effect; ``None`` with a single pair.
+        df: Degrees of freedom behind it.
+        deviation: Standard deviation of one log ratio.
+        averaged: Scenarios whose runs are averaged; 1 where the scenarios are the units.
+        units: Scenarios, where they are the units; else 1.
+    """
+
+    log_effect: float
+    median_effect: float
+    p: float
+    pairs: int
+    error: float | None = None
+    df: int = 0
+    deviation: float = 0.0
+    averaged: int = 1
+    units: int = 1
+
+    @property
+    def effect(self) -> float:
+        """Relative change in percent."""
+        return 100.0 * math.expm1(self.log_effect)
+
+    def interval(self, level: float) -> stats.Interval | None:
+        """Interval of the effect in percent, wrong with probability ``level``."""
+        if self.error is None:
+            return None
+        half = self.error * t_quantile(1.0 - level / 2.0, self.df)
+        return (
+            100.0 * math.expm1(self.log_effect - half),
+            100.0 * math.expm1(self.log_effect + half),
+        )
+
+    def needed(self, level: float, smallest: float) -> int | None:
+        """Runs per side that would show a relative change of ``smallest``; ``None``: unknown."""
+        if self.error is None:
+            return None
+        pairs = pairs_needed(self.deviation, self.df, smallest, level, self.averaged)
+        return math.ceil(pairs / self.units)
+
+
+def fewest_flips(level: float) -> int:
+    """Fewest scenarios, all flipped one way, that are significant: 2 / 2^n <= level."""
+    return math.ceil(math.log2(2.0 / level))
 
 
 def sign_flip(differences: Sequence[int]) -> float:
@@ -64,15 +131,12 @@ def sign_flip(differences: Sequence[int]) -> float:
     return float(min(1.0, extreme / 2 ** len(sizes)))
 
 
-def compare_rates(
-    scenarios: Mapping[str, Sequence[tuple[Pair, float]]], confidence: float
-) -> Tested:
-    """Paired test of a proportion.
+def compare_rates(scenarios: Mapping[str, Sequence[tuple[Pair, float]]]) -> RateTest:
+    """Test a proportion on pairs.
 
     Args:
         scenarios: Per scenario its runs, each ``((before, after), of)``: passes and the number
             of trials (1 for a verdict, the assertions for code).
-        confidence: Of the interval.
 
     The interval is Agresti and Min's adjusted Wald interval of a paired difference (Statistics in
     Medicine 24, 2005) with one value per scenario, so it is not empty when nothing flipped.
@@ -87,78 +151,56 @@ def compare_rates(
         changes.append(change / of if of else 0.0)
         above += change
         below += of
-    count = len(changes)
-    centre = math.fsum(changes) / (count + 2)
-    variance = (math.fsum(c * c for c in changes) + 1.0) / (count + 2) - centre * centre
-    half = NormalDist().inv_cdf(0.5 + confidence / 2.0) * math.sqrt(variance / (count + 2))
-    return Tested(
+    count = len(changes) + 2
+    centre = math.fsum(changes) / count
+    variance = (math.fsum(c * c for c in changes) + 1.0) / count - centre * centre
+    return RateTest(
         effect=100.0 * above / below if below else 0.0,
-        interval=(100.0 * max(-1.0, centre - half), 100.0 * min(1.0, centre + half)),
         p=sign_flip(flips),
         pairs=sum(len(runs) for runs in scenarios.values()),
-        needed=_scenarios_needed(flips, 1.0 - confidence),
+        flips=tuple(flips),
+        centre=centre,
+        error=math.sqrt(variance / count),
     )
 
 
-def _scenarios_needed(flips: Sequence[int], level: float) -> int | None:
-    """Scenarios that would tell if flips go on as seen: all one way, at the same frequency."""
-    flipped = [f for f in flips if f]
-    if not flipped or abs(sum(flips)) != sum(abs(f) for f in flips):
-        return None
-    enough = math.ceil(math.log2(2.0 / level))
-    return math.ceil(enough * len(flips) / len(flipped))
-
-
-def compare_timings(
-    scenarios: Mapping[str, Sequence[Pair]], confidence: float, smallest: float
-) -> Tested:
+def compare_timings(scenarios: Mapping[str, Sequence[Pair]]) -> TimingTest:
     """Paired bootstrap on the log ratios of means, per scenario.
 
     Each scenario's pairs are resampled within the scenario and the log ratio of its means is
     taken; the scenarios weigh the same. With a single pair per scenario the scenarios themselves
-    are resampled. The percentile interval is widened for small samples (T. Hesterberg, "What
-    teachers should know about the bootstrap", The American Statistician 69, 2015, section 5), the
-    p value comes from the bootstrap's standard error and Student's t.
+    are resampled. Interval and p value come from the bootstrap's standard error, corrected by
+    sqrt(n / (n - 1)) for small samples, and Student's t: the percentiles themselves are too narrow
+    with few runs (T. Hesterberg, "What teachers should know about the bootstrap", The American
+    Statistician 69, 2015).
 
     Args:
-        scenarios: Per scenario ``(before, after)`` of each run, all above 0.
-        confidence: Of the interval.
-        smallest: Smallest relative change that counts; the wanted n is planned for it.
+        scenarios: Per scenario ``(before, after)`` of each run, all above 0; at least one pair.
     """
     strata = [list(pairs) for pairs in scenarios.values() if pairs]
     total = sum(len(pairs) for pairs in strata)
     effect = fmean(_log_ratio(pairs) for pairs in strata)
-    middle = fmean(
-        math.log(median(b for _, b in pairs) / median(a for a, _ in pairs)) for pairs in strata
+    middle = math.expm1(
+        fmean(
+            math.log(median(b for _, b in pairs) / median(a for a, _ in pairs)) for pairs in strata
+        )
     )
-    repeated = [pairs for pairs in strata if len(pairs) > 1]
-    if len(repeated) == len(strata):
-        units, df, per = strata, total - len(strata), total / len(strata)
-    else:
-        units = [[pair for pairs in strata for pair in pairs]] if len(strata) == 1 else []
-        df, per = len(strata) - 1, float(len(strata))
+    within = all(len(pairs) > 1 for pairs in strata)
+    df = total - len(strata) if within else len(strata) - 1
     if df < 1:
-        return Tested(math.expm1(effect), None, 1.0, total, None, math.expm1(middle))
-    draws = _draws_within(units) if units else _draws_between([_log_ratio(p) for p in strata])
-    widen = math.sqrt(per / (per - 1.0)) if per > 1.0 else math.sqrt(2.0)
-    error = pstdev(draws) * widen
+        return TimingTest(effect, middle, 1.0, total)
+    if within:
+        draws, each = _draws_within(strata), total / len(strata)
+    else:
+        draws, each = _draws_between([_log_ratio(pairs) for pairs in strata]), float(len(strata))
+    error = pstdev(draws) * math.sqrt(each / (each - 1.0))
     if error <= 1e-12:
         p = 0.0 if abs(effect) > 1e-12 else 1.0
     else:
         p = 2.0 * t_cdf(-abs(effect) / error, df)
-    tail = NormalDist().cdf(-widen * t_quantile(0.5 + confidence / 2.0, df))
-    low, high = stats.percentile(draws, tail), stats.percentile(draws, 1.0 - tail)
-    averaged = len(strata) if units else 1
-    deviation = error * math.sqrt(per * averaged)
-    needed = pairs_needed(deviation, df, smallest, 1.0 - confidence, averaged)
-    return Tested(
-        effect=math.expm1(effect),
-        interval=(math.expm1(low), math.expm1(high)),
-        p=p,
-        pairs=total,
-        needed=needed if units else math.ceil(needed / len(strata)),
-        median_effect=math.expm1(middle),
-    )
+    averaged, units = (len(strata), 1) if within else (1, len(strata))
+    deviation = error * math.sqrt(each * averaged)
+    return TimingTest(effect, middle, p, total, error, df, deviation, averaged, units)
 
 
 def _log_ratio(pairs: Sequence[Pair]) -> float:

@@ -55,7 +55,7 @@ def _common(records: Iterable[Record], name: str) -> str | None:
 
 def _power(records: Sequence[Record]) -> float | None:
     pairs = [
-        (power, reading(r, "window_sec") or r.total_time_sec or 0.0)
+        (power, reading(r, "duration_sec") or r.total_time_sec or 0.0)
         for r in records
         if (power := reading(r, "avg_power_w")) is not None
     ]

@@ -110,8 +110,8 @@ _JUDGED = (
         "coding_pass_rate, reasoning_accuracy, avg_eval_tok_sec",
         ".1f",
         "composite",
-        "Weighted mean of coding pass rate, reasoning accuracy and performance, where performance "
-        "is min(100, avg_eval_tok_sec / reference x 100); n/a when a part was not run.",
+        "Weighted mean of coding, reasoning and performance by the formula below; n/a when a part "
+        "was not run.",
         "rate",
         True,
     ),

@@ -81,7 +81,7 @@ def build_scorecard(
         "suite_accuracy": {suite: values[name] for name, suite in user.items()},
         "spread": spread,
         "ci95": ci95,
-        "samples": {name: len(found.rows) for name, found in samples.items() if found.rows},
+        "samples": _sample_counts(samples, values),
         "suites": _suites(pools),
         "scenarios": tuple(found.to_json() for found in scenarios),
         "pass_at_k": pass_at(scenarios),
@@ -91,6 +91,15 @@ def build_scorecard(
         "reference_tok_per_sec": settings.reference_tok_per_sec,
     }
     return Scorecard(target=target, **fields)
+
+
+def _sample_counts(
+    samples: Mapping[str, Samples], values: Mapping[str, float | None]
+) -> dict[str, int]:
+    counts = {name: len(found.rows) for name, found in samples.items() if found.rows}
+    if values["composite_score"] is not None:
+        counts["composite_score"] = sum(counts[part] for part in PARTS)
+    return counts
 
 
 def only_tools(pools: Pools) -> bool:

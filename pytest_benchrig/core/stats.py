@@ -132,6 +132,13 @@ def quantile_interval(
     return ordered[low], ordered[high]
 
 
+def fewest_for_quantile(share: float, confidence: float = 0.95) -> int:
+    """Fewest values from which :func:`quantile_interval` gives an interval."""
+    tail = (1.0 - confidence) / 2.0
+    rarer = max(share, 1.0 - share)
+    return math.ceil(math.log(tail) / math.log(rarer) - 1e-9)
+
+
 def cluster_interval(
     clusters: Sequence[tuple[float, float]],
     members: Sequence[tuple[float, float]],
@@ -221,12 +228,18 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def mcnemar(worse: int, better: int) -> float:
-    """Two-sided exact McNemar test of discordant pairs: a sign test at one half.
+def holm_levels(p_values: Sequence[float], level: float = 0.05) -> list[float]:
+    """The error level of each comparison's own interval, to agree with :func:`holm`.
 
-    Source: Q. McNemar (1947); exact binomial form.
+    Step k of m tests at ``level / (m - k)``; from the first that is not significant on, all share
+    its level. An interval at that level then excludes "no change" exactly where Holm's test does.
     """
-    pairs = worse + better
-    if pairs == 0:
-        return 1.0
-    return min(1.0, 2.0 * binomial_cdf(min(worse, better), pairs, 0.5))
+    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
+    levels = [level] * len(p_values)
+    current, stopped = level, False
+    for rank, index in enumerate(order):
+        if not stopped:
+            current = level / (len(p_values) - rank)
+            stopped = p_values[index] > current
+        levels[index] = current
+    return levels

@@ -65,7 +65,8 @@ class ThresholdResult:
 class _Measured:
     """A figure with what is known about its uncertainty.
 
-    ``exact`` figures (counts, a maximum) describe this run itself and have no interval.
+    ``exact`` figures (counts, a maximum) describe this run itself and have no interval; ``share``
+    is the quantile's, whose interval needs a least number of values.
     """
 
     value: float | None
@@ -76,6 +77,7 @@ class _Measured:
     exact: bool = False
     percent: bool = False
     missing: str = ""
+    share: float | None = None
 
 
 def evaluate(
@@ -140,8 +142,6 @@ def _scorecard_figure(name: str, card: Scorecard, pools: Pools, allow_disturbed:
     if recount:
         value, interval, n = _with_disturbed(name, card, pools)
         shown = metric.show(value)
-    if name == "composite_score":
-        n = len(pools.answered)
     exact = metric.kind in ("count", "number") or name.startswith("p95_")
     if exact and not n:
         n = len(pools.measured)
@@ -164,7 +164,7 @@ def _with_disturbed(
     if name == "composite_score":
         values = {key: found.value for key, found in samples.items()}
         weights, reference = card.weights, card.reference_tok_per_sec
-        return composite(values, weights, reference), None, len(pools.answered)
+        return composite(values, weights, reference), None, card.samples.get(name, 0)
     if name == "p95_ttft_sec":
         rows = [row.above for row in samples["avg_ttft_sec"].rows]
         return (stats.percentile(rows, 0.95) if rows else None), None, len(rows)
@@ -204,16 +204,23 @@ def _record_figure(
     values = [row.above for row in kept]
     runs = samples.runs
     interval: stats.Interval | None = None
+    share = {"p50": 0.5, "p95": 0.95}.get(stat or "")
     if stat == "mean":
         measured, interval = math.fsum(values) / len(values), samples.interval
     elif stat == "max":
         measured = max(values)
     else:
-        share = 0.5 if stat == "p50" else 0.95
-        measured = stats.percentile(values, share)
-        interval = stats.quantile_interval(values, share) if runs > 1 else None
-    shown = f"{measured:.6g}"
-    return _Measured(measured, shown, interval, len(values), runs, exact=stat == "max")
+        measured = stats.percentile(values, share or 0.5)
+        interval = stats.quantile_interval(values, share or 0.5) if runs > 1 else None
+    return _Measured(
+        measured,
+        f"{measured:.6g}",
+        interval,
+        len(values),
+        runs,
+        exact=stat == "max",
+        share=share,
+    )
 
 
 def number_of(record: Record, field: str) -> float | None:
@@ -281,6 +288,9 @@ def more_runs(threshold: Threshold, found: _Measured) -> str:
         low, high = found.interval
         half = value - low if value > threshold.bound else high - value
         needed = runs * (half / distance) ** 2
+    elif found.share is not None:
+        per_run = max(1.0, found.n / runs)
+        needed = stats.fewest_for_quantile(found.share) / per_run
     elif found.percent:
         per_run = max(1.0, found.n / runs)
         share = (value / 100.0 * found.n + 2.0) / (found.n + 4.0)
