@@ -19,6 +19,8 @@ KERNEL_STAMPS_OFFERED = sys.platform == "linux"
 
 _TIMESPEC = struct.Struct("@ll")
 ANCILLARY_BYTES = 64
+
+_TIMESPEC = struct.Struct("@ll")
 _BRACKET_NS = 20_000
 _MAX_AGE_NS = 60_000_000_000
 
@@ -38,25 +40,47 @@ class StampedEvent:
     name: str = ""
 
 
-def kernel_ns(ancillary: list[tuple[int, int, bytes]], level: int) -> int | None:
-    """The segment's arrival on :func:`now_ns` from recvmsg's ancillary data, ``None`` without one.
+class KernelClock:
+    """Maps the kernel's stamps, which are wall time, onto :func:`now_ns`.
 
-    The kernel stamps with the wall clock. Each stamp is mapped on its own through the segment's
-    age, so that a wall clock that is stepped or slewed between reads cannot shift the marks; an
-    age that no pending segment can have means that it was stepped in between.
+    Each stamp is mapped through the segment's age at its read, so that a wall clock that is stepped
+    or slewed between reads cannot shift the marks.
     """
+
+    def __init__(self) -> None:
+        self._offset: int | None = None
+
+    def arrival(
+        self,
+        ancillary: list[tuple[int, int, bytes]],
+        level: int,
+        before: int,
+        wall: int,
+        after: int,
+    ) -> int | None:
+        """The arrival of a segment, ``None`` where its stamp is missing or cannot be mapped.
+
+        Args:
+            ancillary: What recvmsg returned beside the data.
+            level: ``SOL_SOCKET``.
+            before: :func:`now_ns` right after the read.
+            wall: ``time.time_ns()`` after that.
+            after: :func:`now_ns` after that; the two bracket ``wall``.
+        """
+        stamp = _stamp_in(ancillary, level)
+        if stamp is None:
+            return None
+        if after - before <= _BRACKET_NS or self._offset is None:
+            # An age that no pending segment can have: the wall clock was stepped in between.
+            if after - before > _BRACKET_NS or not 0 <= wall - stamp <= _MAX_AGE_NS:
+                return None
+            self._offset = wall - (before + after) // 2
+        return stamp - self._offset
+
+
+def _stamp_in(ancillary: list[tuple[int, int, bytes]], level: int) -> int | None:
     for kind_level, kind, payload in ancillary:
         if kind_level == level and kind == SO_TIMESTAMPNS and len(payload) >= _TIMESPEC.size:
             seconds, nanos = _TIMESPEC.unpack_from(payload)
-            stamp = seconds * 1_000_000_000 + nanos
-            for _ in range(5):
-                before = now_ns()
-                wall = time.time_ns()
-                after = now_ns()
-                if after - before <= _BRACKET_NS:
-                    break
-            else:
-                return None
-            age = wall - stamp
-            return (before + after) // 2 - age if 0 <= age <= _MAX_AGE_NS else None
+            return int(seconds) * 1_000_000_000 + int(nanos)
     return None

@@ -17,11 +17,11 @@ from pytest_benchrig.runtimes.faults import (
     fault_of_stream_error,
 )
 from pytest_benchrig.runtimes.http import MAX_BODY_BYTES
-from pytest_benchrig.runtimes.lines import LineTooLong
+from pytest_benchrig.runtimes.lines import MAX_LINE_BYTES, LineTooLong
 from pytest_benchrig.runtimes.ndjson import NdjsonParser
 from pytest_benchrig.runtimes.reply import ErrorInStream, Garbage, Reply
 from pytest_benchrig.runtimes.sse import SseParser
-from pytest_benchrig.runtimes.transport import Connection
+from pytest_benchrig.runtimes.transport import Connection, Raw, Segment
 from pytest_benchrig.runtimes.wire import Head, ResponseReader, WireError
 
 Framing: TypeAlias = Literal["sse", "ndjson"]
@@ -35,6 +35,12 @@ _PARSERS: Mapping[Framing, type[SseParser] | type[NdjsonParser]] = {
     "sse": SseParser,
     "ndjson": NdjsonParser,
 }
+_END_HINTS: Mapping[Framing, tuple[bytes, ...]] = {
+    "sse": (b"[DONE]",),
+    "ndjson": (b'"done":true', b'"done": true'),
+}
+_LAST_CHUNK = b"0\r\n\r\n"
+_IDLE_NS = 250_000_000
 _LINGER_NS = 1_000_000_000
 _ERROR_BODY_NS = 10_000_000_000
 
@@ -99,7 +105,10 @@ class Exchange:
         self._media_types = media_types
         self._waited_ns = waited_ns
         self._reader = ResponseReader()
+        self._hints = _END_HINTS[framing]
+        self._lost: OSError | None = None
         self._total_ns = 0
+        self._look_ns = 0
         self._token_ns: int | None = None
         self._last_ns = 0
         self._headers_ns: int | None = None
@@ -132,7 +141,6 @@ class Exchange:
     def _send(self, message: bytes) -> tuple[Head, bytes]:
         """Write the request, read the head; with it come the first bytes of the body."""
         limit = self._request.timeout_sec
-        self._total_ns = now_ns() + int(limit * 1e9)
         broken: OSError | None = None
         try:
             self._connection.send(message, limit)
@@ -159,20 +167,19 @@ class Exchange:
     def _begin(self) -> None:
         self._last_ns = self._connection.start_ns
         self._total_ns = self._connection.start_ns + int(self._request.timeout_sec * 1e9)
+        self._look_ns = self._last_ns + int(self._request.stall_timeout_sec * 1e9)
 
     def _stream(self, body: bytes) -> Generation:
-        piece: bytes | None = body
-        while piece is not None:
-            self._take(piece)
-            if self._reader.done:
+        self._feed(body)
+        while not self._reader.done and not self._reply.ended:
+            closed = self._digest(self._collect())
+            if closed:
                 break
-            if self._reply.ended:
-                self._linger()
-                break
-            piece = self._read(self._deadline)
+            if now_ns() > self._deadline and not self._reader.done and not self._reply.ended:
+                raise self._late()
+        if self._reply.ended:
+            self._linger()
         else:
-            self._events(self._parser.close())
-        if self._reader.done and not self._reply.ended:
             self._events(self._parser.close())
         if not self._reply.complete:
             raise self._cut(
@@ -182,7 +189,52 @@ class Exchange:
             )
         return self._partial()
 
-    def _take(self, body: bytes) -> None:
+    def _collect(self) -> list[Raw]:
+        """Read until there is something to look at, and look at nothing until then.
+
+        Parsing between two tokens runs on cold caches and costs ten times what it costs in a row.
+        So reads are kept as they are until the stream seems to end or falls silent, or so much
+        has come that the bounds have to be checked.
+        """
+        receive = self._connection.receive
+        backlog: list[Raw] = []
+        keep = backlog.append
+        hints = self._hints
+        look_ns = min(self._look_ns, self._total_ns)
+        room = MAX_LINE_BYTES
+        self._connection.wait_at_most(min(_IDLE_NS, self._deadline - now_ns()))
+        try:
+            while True:
+                raw = receive()
+                keep(raw)
+                data = raw[0]
+                room -= len(data)
+                if data.endswith(_LAST_CHUNK) or not data or room < 0 or raw[4] > look_ns:
+                    break
+                for hint in hints:
+                    if hint in data:
+                        return backlog
+        except (TimeoutError, BlockingIOError):
+            pass  # silence: the time to look at what has come
+        except OSError as problem:
+            self._lost = problem
+        return backlog
+
+    def _digest(self, backlog: list[Raw]) -> bool:
+        """Parse what was collected; whether the peer has closed."""
+        for raw in backlog:
+            segment = self._connection.segment(raw)
+            if not segment.data:
+                self._end()
+                return True
+            self._feed(self._arrived(segment))
+        if self._lost is not None:
+            raise self._cut(f"the connection was cut ({self._lost})")
+        stall_ns = int(self._request.stall_timeout_sec * 1e9)
+        self._look_ns = (self._token_ns or now_ns()) + stall_ns
+        return False
+
+    def _feed(self, body: bytes) -> None:
         try:
             events = self._parser.feed(self._last_ns, body)
         except LineTooLong as problem:
@@ -194,8 +246,6 @@ class Exchange:
                 partial=self._partial(),
             ) from None
         self._events(events)
-        if now_ns() > self._deadline and not self._reply.ended:
-            raise self._late()
 
     def _events(self, events: list[StampedEvent]) -> None:
         reply = self._reply
@@ -223,9 +273,10 @@ class Exchange:
     def _linger(self) -> None:
         """After the terminal event: read what ends the body, so that the connection can be kept."""
         limit = now_ns() + _LINGER_NS
-        while not self._reader.done and now_ns() < limit:
+        while not self._reader.done and (left := limit - now_ns()) > 0:
+            self._connection.wait_at_most(left)
             try:
-                segment = self._connection.read(limit)
+                segment = self._connection.segment(self._connection.receive())
                 if not segment.data:
                     return
                 self._reader.feed(segment.data)
@@ -321,24 +372,22 @@ class Exchange:
 
     def _read(self, deadline_ns: int, broken: OSError | None = None) -> bytes | None:
         """The next bytes of the body, which may be none; ``None`` once the peer has closed."""
+        self._connection.wait_at_most(deadline_ns - now_ns())
         try:
-            segment = self._connection.read(deadline_ns)
-            if segment.data:
-                body = self._reader.feed(segment.data)
-            else:
-                self._reader.end()
-        except TimeoutError:
+            segment = self._connection.segment(self._connection.receive())
+        except (TimeoutError, BlockingIOError):
             raise self._late() from None
         except OSError as problem:
             if self._reused and not self._taken:
                 raise StaleConnection from None
             raise self._cut(f"the connection was cut ({broken or problem})") from None
-        except WireError as problem:
-            if self._reused and not self._taken:
-                raise StaleConnection from None
-            raise self._cut(str(problem)) from None
-        if not segment.data:
-            return None
+        if segment.data:
+            return self._arrived(segment)
+        self._end()
+        return None
+
+    def _arrived(self, segment: Segment) -> bytes:
+        """Body bytes of a segment, its arrival noted."""
         self._last_ns = segment.ns
         self._kernel = self._kernel and segment.kernel
         self._taken += len(segment.data)
@@ -350,7 +399,19 @@ class Exchange:
                 remedy="Check that the address is the model server's",
                 partial=self._partial(),
             )
-        return body
+        try:
+            return self._reader.feed(segment.data)
+        except WireError as problem:
+            raise self._cut(str(problem)) from None
+
+    def _end(self) -> None:
+        """The peer has closed."""
+        try:
+            self._reader.end()
+        except WireError as problem:
+            if self._reused and not self._taken:
+                raise StaleConnection from None
+            raise self._cut(str(problem)) from None
 
     def _late(self) -> RuntimeFault:
         self._last_ns = max(self._last_ns, now_ns())

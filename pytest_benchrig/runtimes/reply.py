@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, TypeAlias
 
 from pytest_benchrig.core.generation import (
     EMPTY,
@@ -16,8 +16,11 @@ from pytest_benchrig.core.generation import (
     ToolCall,
     Usage,
 )
+from pytest_benchrig.core.thinking import StreamSplitter
 from pytest_benchrig.runtimes.clock import StampedEvent
 from pytest_benchrig.runtimes.faults import ServerError, error_in, excerpt
+
+_decode = json.JSONDecoder().decode
 
 ArrivalKind: TypeAlias = Literal["thinking", "answer", "tool_call"]
 
@@ -34,14 +37,6 @@ class Garbage(Exception):  # noqa: N818 - named for what it reports
     """A line or event that the dialect cannot be saying."""
 
 
-class Splitter(Protocol):
-    """Tells the trace from the answer while the pieces of a content arrive."""
-
-    def feed(self, piece: str) -> ArrivalKind | None:
-        """What the piece belongs to, ``None`` while that is open."""
-        ...
-
-
 class Reply:
     """One reply while it arrives. A dialect subclasses it and implements :meth:`feed`.
 
@@ -55,7 +50,6 @@ class Reply:
         *,
         endpoint: str = "",
         options_sent: Mapping[str, JsonValue] = EMPTY,
-        splitter: Splitter | None = None,
     ) -> None:
         self.endpoint = endpoint
         self.options_sent = options_sent
@@ -74,8 +68,10 @@ class Reply:
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._calls: dict[int, tuple[str, str, str]] = {}
-        self._splitter = splitter if splitter is not None else _default_splitter()
+        self._splitter = StreamSplitter()
+        self._known: Literal["thinking", "answer"] | None = None
         self._open_from: int | None = None
+        self._reopened = False
 
     def feed(self, event: StampedEvent) -> None:
         """Take one event of the stream.
@@ -96,16 +92,30 @@ class Reply:
             return
         self._text.append(piece)
         kind = self._splitter.feed(piece)
+        at = len(self.arrivals)
         if kind is None:
-            if self._open_from is None:
-                self._open_from = len(self.arrivals)
-        elif self._open_from is not None:
-            self.arrivals[self._open_from :] = [
-                Arrival(a.ns, kind, a.tokens) if a.kind == "answer" else a
-                for a in self.arrivals[self._open_from :]
-            ]
+            # Only tags or blanks: they belong to what follows; for now, to what came before.
+            self._open_from = at if self._open_from is None else self._open_from
+            guess = self._known or ("thinking" if "<" in piece else "answer")
+            self.arrivals.append(Arrival(ns, guess, tokens))
+        else:
+            if self._open_from is not None:
+                self._recast(self._open_from, kind)
             self._open_from = None
-        self.arrivals.append(Arrival(ns, kind or "answer", tokens))
+            self._known = kind
+            self.arrivals.append(Arrival(ns, kind, tokens))
+        if self._splitter.bare_close and not self._reopened:
+            self._reopened = True
+            self._recast(0, "thinking", until=at)
+
+    def _recast(
+        self, start: int, kind: Literal["thinking", "answer"], until: int | None = None
+    ) -> None:
+        """Say anew what the content's arrivals in this range were."""
+        self.arrivals[start:until] = [
+            a if a.kind == "tool_call" else Arrival(a.ns, kind, a.tokens)
+            for a in self.arrivals[start:until]
+        ]
 
     def trace(self, ns: int, piece: str, tokens: int | None = None) -> None:
         """A piece of the trace that the server itself separated."""
@@ -180,7 +190,7 @@ def decode_event(data: bytes) -> Mapping[str, JsonValue]:
         ErrorInStream: It carries an error.
     """
     try:
-        value = json.loads(data)
+        value = _decode(data.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise Garbage(f"not JSON: {excerpt(data)!r}") from None
     if not isinstance(value, dict):
@@ -190,9 +200,3 @@ def decode_event(data: bytes) -> Mapping[str, JsonValue]:
         if error is not None:
             raise ErrorInStream(error)
     return value
-
-
-def _default_splitter() -> Splitter:
-    from pytest_benchrig.core.thinking import StreamSplitter
-
-    return StreamSplitter()

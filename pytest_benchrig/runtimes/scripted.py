@@ -25,9 +25,9 @@ from pytest_benchrig.runtimes.clock import now_ns
 from pytest_benchrig.runtimes.schedule import Dialect, Schedule, Send, plan
 from pytest_benchrig.runtimes.transport import Connection
 
+_DAY_NS = 86_400_000_000_000
 SPIN_NS = 700_000
 """The last stretch before a send is waited out awake: sleeping is late by up to 0.1 ms and more."""
-_DAY_NS = 86_400_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,7 @@ class _Player:
     def serve(self, sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = Connection.accepted(sock)
+        connection.wait_at_most(_DAY_NS)
         try:
             while self._answer(sock, connection):
                 pass
@@ -239,7 +240,7 @@ def _read_request(connection: Connection) -> tuple[bytes, bytes, int]:
                     length = int(value)
             if len(body) >= length:
                 return head, body[:length], ns
-        segment = connection.read(now_ns() + _DAY_NS)
+        segment = connection.segment(connection.receive())
         if not segment.data:
             return b"", b"", ns
         data += segment.data

@@ -10,20 +10,25 @@ import contextlib
 import select
 import socket
 import ssl
+import struct
 import time
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from pytest_benchrig.runtimes.clock import (
     ANCILLARY_BYTES,
     KERNEL_STAMPS_OFFERED,
     SO_TIMESTAMPNS,
-    kernel_ns,
+    KernelClock,
     now_ns,
 )
 
 READ_BYTES = 65536
 _MAPPING_ERROR_NS = 100_000
-_POLL_SEC = 0.001
+_TIMEVAL = struct.Struct("@ll")
+
+Raw: TypeAlias = tuple[bytes, list[tuple[int, int, bytes]], int, int, int]
+"""One read as it was: data, ancillary data, clock, wall clock, clock again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +44,21 @@ class Segment:
 
 
 class Connection:
-    """One open connection; made by :func:`connect`."""
+    """One open connection; made by :func:`connect`.
+
+    Attributes:
+        connect_ns: How long connecting took, TLS included.
+        start_ns: Just before the first byte of the latest request was written.
+    """
 
     def __init__(self, sock: socket.socket, connect_ns: int) -> None:
         self._sock = sock
-        self.connect_ns: int | None = connect_ns
-        self._stamped = KERNEL_STAMPS_OFFERED and not isinstance(sock, ssl.SSLSocket)
-        self._latest_ns = 0
+        self.connect_ns = connect_ns
         self.start_ns = 0
+        self._stamped = KERNEL_STAMPS_OFFERED and not isinstance(sock, ssl.SSLSocket)
+        self._clock = KernelClock()
+        self._latest_ns = 0
+        self._patience_ns = 0
 
     @classmethod
     def accepted(cls, sock: socket.socket) -> Connection:
@@ -55,33 +67,56 @@ class Connection:
         return cls(sock, 0)
 
     def send(self, data: bytes, timeout_sec: float) -> None:
-        """Write everything; :attr:`start_ns` is the time just before the first byte.
+        """Write everything.
 
         Raises:
             TimeoutError: The peer did not take it in time.
             OSError: The connection is gone.
         """
-        self._sock.settimeout(timeout_sec)
+        self._patience_ns = 0
+        self._sock.settimeout(max(timeout_sec, 0.001))
         self.start_ns = self._latest_ns = now_ns()
         self._sock.sendall(data)
 
-    def read(self, deadline_ns: int) -> Segment:
-        """The next bytes, as soon as there are any; what already waits is read after the deadline.
+    def wait_at_most(self, ns: int) -> None:
+        """How long :meth:`receive` waits for bytes; what already waits is always read.
+
+        Where the kernel keeps the time, a read is one system call instead of two.
+        """
+        ns = max(ns, 1_000_000)
+        if ns == self._patience_ns:
+            return
+        self._patience_ns = ns
+        if self._stamped:
+            self._sock.settimeout(None)
+            timeval = _TIMEVAL.pack(ns // 1_000_000_000, ns % 1_000_000_000 // 1000)
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeval)
+        else:
+            self._sock.settimeout(ns / 1e9)
+
+    def receive(self) -> Raw:
+        """The next bytes, as soon as there are any; to be stamped later by :meth:`segment`.
+
+        This runs between tokens, when the caches are cold, so it does as little as it can.
 
         Raises:
-            TimeoutError: Nothing came by the deadline.
+            TimeoutError: Nothing came in time; also as ``BlockingIOError``.
             OSError: The connection is gone.
         """
-        self._sock.settimeout(max(_POLL_SEC, (deadline_ns - now_ns()) / 1e9))
-        if not self._stamped:
-            data = self._sock.recv(READ_BYTES)
-            return Segment(now_ns(), data, False)
-        data, ancillary, _, _ = self._sock.recvmsg(READ_BYTES, ANCILLARY_BYTES)
-        after = now_ns()
-        stamp = kernel_ns(ancillary, socket.SOL_SOCKET)
-        if stamp is None or stamp > after or stamp < self._latest_ns - _MAPPING_ERROR_NS:
-            self._latest_ns = after
-            return Segment(after, data, False)
+        if self._stamped:
+            data, ancillary, _, _ = self._sock.recvmsg(READ_BYTES, ANCILLARY_BYTES)
+            return data, ancillary, now_ns(), time.time_ns(), now_ns()
+        data = self._sock.recv(READ_BYTES)
+        ns = now_ns()
+        return data, [], ns, 0, ns
+
+    def segment(self, raw: Raw) -> Segment:
+        """The read with its arrival; reads are given in the order they were made."""
+        data, ancillary, before, wall, after = raw
+        stamp = self._clock.arrival(ancillary, socket.SOL_SOCKET, before, wall, after)
+        if stamp is None or stamp > before or stamp < self._latest_ns - _MAPPING_ERROR_NS:
+            self._latest_ns = max(before, self._latest_ns)
+            return Segment(self._latest_ns, data, False)
         self._latest_ns = max(stamp, self._latest_ns)
         return Segment(self._latest_ns, data, True)
 
