@@ -100,7 +100,12 @@ class Active:
     def load(self, path: Path) -> LoadedFile:
         """Load a scenario file once and register its suites and tags as marks."""
         if path not in self._loaded:
-            loaded = load_file(path, self.config.rootpath, existing_marks=self._foreign_marks)
+            loaded = load_file(
+                path,
+                self.config.rootpath,
+                existing_marks=self._foreign_marks,
+                check_types=tuple(self.extra_checks),
+            )
             self._loaded[path] = loaded
             names = {s.suite for s in loaded.scenarios} | {
                 tag for s in loaded.scenarios for tag in s.tags
@@ -256,7 +261,7 @@ class Active:
             return
         self._warm.add(name)
         if self.coordination.first(f"warmup:{name}:{client.endpoint}"):
-            self.warmups += warm_up(self, client)
+            self.warmups.extend(warm_up(self, client))
 
     @cached_property
     def warmups(self) -> list[Record]:
@@ -265,7 +270,8 @@ class Active:
 
     def take_warmups(self) -> list[Record]:
         """Hand the warm-up records over, once."""
-        taken, self.warmups = list(self.warmups), []
+        taken = list(self.warmups)
+        self.warmups.clear()
         return taken
 
     def replays(self, target: Target) -> bool:

@@ -124,6 +124,14 @@ class TargetClient:
         """The window that the plugin's own engine was started with."""
         return self._engine.context if self._engine else None
 
+    @property
+    def refuses_cache(self) -> bool:
+        """Whether the server can be told not to use its prompt cache.
+
+        Such a server needs no marker in front of the prompt, which a small model would read.
+        """
+        return self.target.runtime in ("llamacpp", "embedded")
+
     def next_endpoint(self) -> None:
         """Take the next endpoint in turn that was not given up."""
         self._turn += 1

@@ -65,7 +65,7 @@ def converse(active: Active, client: TargetClient, scenario: Scenario, record: R
         client.target.model,
         active.request_settings,
         run_index=record.run_index,
-        marker=active.marker() if uncached else "",
+        marker=active.marker() if uncached and not client.refuses_cache else "",
         cache_prompt=not uncached,
         model_context=client.model_context,
         fixed_context=client.fixed_context,

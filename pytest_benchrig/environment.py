@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from pytest_benchrig.active import Active
 
 _NEVER_STORED = frozenset({"api_key_env"})
+_PER_TARGET = frozenset(
+    {"runtime_version", "model", "model_digest", "quantisation", "parameters", "device"}
+)
+"""Parts that stand in the fingerprint once per target."""
 
 
 def run_header(
@@ -85,7 +89,7 @@ def fingerprint(active: Active, header: dict[str, JsonValue]) -> dict[str, str]:
             active.settings.thinking_token_multiplier,
         )
     )
-    parts = dict(machine(header["environment"]))
+    parts = {k: v for k, v in machine(header["environment"]).items() if k not in _PER_TARGET}
     parts["sampling"] = hashlib.sha256(sampling.encode()).hexdigest()[:16]
     for target, facts in header["models"].items():
         parts[f"model {target}"] = " ".join(

@@ -63,6 +63,8 @@ def run_item(active: Active, scenario: Scenario, target: Target) -> ItemResult:
     broken = active.coordination.broken(str(target))
     if broken:
         return ItemResult((), "skipped", skipped=f"{target} was given up: {broken}")
+    if scenario.kind == "coding" and not active.sandbox.available:
+        return ItemResult((), "skipped", skipped=active.sandbox.remedy)
     records: list[Record] = []
     while not enough(scenario, records, active.settings):
         try:
@@ -204,7 +206,7 @@ def plan_run(active: Active, client: TargetClient, scenario: Scenario, run_index
         client.target.model,
         active.request_settings,
         run_index=run_index,
-        marker=active.marker() if uncached else "",
+        marker=active.marker() if uncached and not client.refuses_cache else "",
         cache_prompt=not uncached,
         prompt=prompt,
         model_context=client.model_context,
@@ -263,13 +265,11 @@ def judge(
     budget: str,
 ) -> Verdict:
     """The verdict on one reply; only the answer counts, never the trace."""
-    from pytest_benchrig.core.answers import judge_answer
-    from pytest_benchrig.core.context_text import judge_context
-    from pytest_benchrig.sandbox.verdicts import judge_code
-
     spec = scenario.spec
     answer = "" if split.truncated_thinking else split.answer
     if isinstance(spec, AnswerSpec):
+        from pytest_benchrig.core.answers import judge_answer
+
         return judge_answer(
             spec,
             answer,
@@ -280,8 +280,12 @@ def judge(
             extra_checks=active.extra_checks,
         )
     if isinstance(spec, CodingSpec):
+        from pytest_benchrig.sandbox.verdicts import judge_code
+
         return judge_code(spec, answer, cut_off=cut_off, budget=budget, runner=active.sandbox)
     if isinstance(spec, ContextSpec):
+        from pytest_benchrig.core.context_text import judge_context
+
         return judge_context(spec, answer)
     if isinstance(spec, SpeedSpec):
         if generation.marks.first_token_ns is None:

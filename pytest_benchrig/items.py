@@ -204,7 +204,7 @@ class Items:
         missed = called is not None and getattr(called, OUTCOME_ATTRIBUTE, "") == "missed"
         records = record.finish(failed_call=_last_line(failed), error=error, skipped=skipped)
         attempt = item.stash[ATTEMPT]
-        plain = []
+        plain = [warm.to_json() for warm in self._active.take_warmups()]
         for entry in records:
             outcome = "missed" if missed and entry.outcome == "failed" else entry.outcome
             plain.append({**finished(entry, attempt, item.nodeid), "outcome": outcome})

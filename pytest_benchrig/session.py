@@ -98,18 +98,12 @@ def check_usage(active: Active) -> None:
     """Fail early, with exit status 4, on what cannot work.
 
     Raises:
-        pytest.UsageError: A threshold, directory, output or sandbox level that cannot be.
+        pytest.UsageError: A threshold, directory, output or journal that cannot be.
     """
     from pytest_benchrig.core.thresholds import parse_threshold
     from pytest_benchrig.reports.files import check_writable
-    from pytest_benchrig.sandbox.isolation import LEVELS
 
     settings = active.settings
-    if settings.sandbox not in LEVELS:
-        raise pytest.UsageError(
-            f"--benchrig-sandbox: unknown level {settings.sandbox!r}; choose one of "
-            + ", ".join(LEVELS)
-        )
     for text in settings.thresholds:
         try:
             parse_threshold(text)

@@ -32,7 +32,7 @@ def warm_up(active: Active, client: TargetClient) -> list[Record]:
 
     records: list[Record] = []
     for index in range(active.settings.warmup_runs):
-        marker = active.marker()
+        marker = "" if client.refuses_cache else active.marker()
         request = Request(
             model=client.target.model,
             messages=(Message("user", marker + WARM_UP.prompt),),
