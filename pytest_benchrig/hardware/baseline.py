@@ -106,6 +106,7 @@ def _take(
             break
         pause.wait(interval_sec)
     waited = time.perf_counter() - began
+    sampler.measure_energy_refresh()
     dirty, reasons = _dirt(sampler, serving, loaded)
     if not settled:
         reasons.append(

@@ -18,6 +18,9 @@ _FIGURES = (
 )
 _COUNTER_RANGES_J = (2**32 / 1000, 2**64 / 1000)
 
+_POWER_REFRESH_SEC = 1.0
+"""A driver's power figure is itself a mean over up to a second."""
+
 COVERED_SHARE = 0.9
 """A sensor must have answered over this share of a window for its energy to be the window's."""
 
@@ -37,11 +40,15 @@ class _OneGpu:
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """Energy of a window: joules, what gave them, and whether they are only coarse."""
+    """Energy of a window: joules, what gave them, and whether they are only coarse.
+
+    ``refresh_sec`` is how often the source moves; a shorter window is coarse.
+    """
 
     joules: float | None
     source: str = ""
     coarse: bool = False
+    refresh_sec: float = 0.0
     reason: str = ""
 
 
@@ -151,9 +158,9 @@ class GpuFigures:
         elif span < COVERED_SHARE * duration_sec:
             reasons.append(_too_little("power", span, duration_sec))
         else:
-            # The driver's power figure is itself a mean over up to a second.
             joules = self.power.mean * duration_sec
-            return Energy(joules, f"{self.sensor} power", coarse=duration_sec < 1.0)
+            coarse = duration_sec < _POWER_REFRESH_SEC
+            return Energy(joules, f"{self.sensor} power", coarse, _POWER_REFRESH_SEC)
         return Energy(None, reason="; ".join(dict.fromkeys(reasons)))
 
     def _counted(self, duration_sec: float, refresh_sec: float) -> Energy:
@@ -176,7 +183,7 @@ class GpuFigures:
                 )
             total += meter.joules * duration_sec / meter.span_sec
         coarse = duration_sec < refresh_sec
-        return Energy(total, f"{self.sensor} energy counter", coarse)
+        return Energy(total, f"{self.sensor} energy counter", coarse, refresh_sec)
 
     def to_json(self) -> list[dict[str, object]]:
         """Each GPU's own figures: mean and peak, absent ones with their reason."""

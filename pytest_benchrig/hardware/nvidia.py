@@ -224,12 +224,9 @@ class NvidiaSensor:
         nvml = self._module()
         found: dict[tuple[str, int], GpuProcess] = {}
         for device in self._shown:
-            for compute, call in (
-                (False, nvml.nvmlDeviceGetGraphicsRunningProcesses),
-                (True, nvml.nvmlDeviceGetComputeRunningProcesses),
-            ):
+            for compute in (False, True):
                 try:
-                    listed = call(device.handle)
+                    listed = self._listed("Compute" if compute else "Graphics", device.handle)
                 except nvml.NVMLError as problem:
                     if not compute:
                         continue  # compute processes are those that count
@@ -249,6 +246,14 @@ class NvidiaSensor:
                         compute and not graphics,
                     )
         return tuple(found.values())
+
+    def _listed(self, kind: str, handle: Any) -> list[Any]:
+        """Processes of one kind; drivers before 510 know the second form of the query only."""
+        nvml = self._module()
+        try:
+            return list(getattr(nvml, f"nvmlDeviceGet{kind}RunningProcesses")(handle))
+        except (nvml.NVMLError_FunctionNotFound, nvml.NVMLLibraryMismatchError):
+            return list(getattr(nvml, f"nvmlDeviceGet{kind}RunningProcesses_v2")(handle))
 
     def details(self) -> list[dict[str, object]]:
         """What does not change: name, memory, power limit, of every visible GPU."""

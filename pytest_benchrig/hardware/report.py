@@ -33,8 +33,8 @@ class WindowReport:
             ``server_rss``, ``vram``, both, or the whole ``host`` was watched.
         memory_used_pct: How full the device memory was at worst: the fullest GPU, else the host.
         energy_j: Of everything in ``energy_coverage`` (``gpu``, ``cpu_package`` or both).
-        energy_coarse: The window is shorter than the source's refresh, so that the figure is only
-            an order of magnitude.
+        energy_coarse: The window is shorter than the source's refresh (``energy_refresh_sec``), so
+            that the figure is only an order of magnitude.
         swapped_mb: Moved to and from swap, where the system counts it.
         disturbed: Why the timings of this window are not to be trusted; "" if they are.
         unverified: The server is on this machine but cannot be seen, so that the load of other
@@ -96,6 +96,7 @@ class WindowReport:
     energy_source: str | None = None
     energy_coverage: str | None = None
     energy_coarse: bool | None = None
+    energy_refresh_sec: float | None = None
     gpu_energy_j: float | None = None
     cpu_energy_j: float | None = None
 
@@ -122,7 +123,7 @@ class WindowReport:
 
 _LABELS = frozenset(
     {"memory_growth_source", "vram_baseline_dirty", "energy_source", "energy_coverage"}
-    | {"energy_coarse"}
+    | {"energy_coarse", "energy_refresh_sec"}
 )
 """What only describes another figure, and is absent with it."""
 

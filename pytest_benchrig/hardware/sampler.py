@@ -18,12 +18,15 @@ from pytest_benchrig.hardware.nvidia import ENERGY_REFRESH_SEC, NvidiaSensor
 from pytest_benchrig.hardware.portable import PsutilSensor
 from pytest_benchrig.hardware.readings import GpuProcess, GpuReading, SensorError, SlowReading
 from pytest_benchrig.hardware.report import WindowReport
-from pytest_benchrig.hardware.sensor import SensorThread, SlowSensor
+from pytest_benchrig.hardware.sensor import SensorThread, SlowSensor, bounded
 from pytest_benchrig.hardware.serving import Serving
 from pytest_benchrig.hardware.window import Window
 
 PROBE_SEC = 3.0
 """How long the sampler waits for its sensors to be found; later ones still join."""
+
+SENSOR_WAIT_SEC = 0.0015
+"""A reading of NVML takes 0.1 ms a GPU; what is slower must not hold up a request."""
 
 GPU_SENSORS = ("nvml", "amdgpu", "apple")
 
@@ -42,6 +45,8 @@ class Sampler:
         own_pids: Processes that are ours with all their children, so that their load is not held
             against a measurement; default: this process, and the controller of an xdist worker.
         probe_sec: The longest wait for the sensors to be found.
+        sensor_wait_sec: How long the opening and the close of a window each wait for the slow
+            sensors, all together.
         sensors: Slow sensors to use instead of those that this system may have.
 
     Raises:
@@ -57,11 +62,13 @@ class Sampler:
         memory_warning_pct: float = 88.0,
         own_pids: Iterable[int] | None = None,
         probe_sec: float = PROBE_SEC,
+        sensor_wait_sec: float = SENSOR_WAIT_SEC,
         sensors: Iterable[SlowSensor] | None = None,
     ) -> None:
         self.interval_sec = _positive(interval_sec, "the sample interval", "seconds")
         self.memory_warning_pct = _positive(memory_warning_pct, "the memory warning", "percent")
         self.keep_samples = keep_samples
+        self.sensor_wait_sec = sensor_wait_sec
         self.root = str(root)
         self.own_pids = tuple(own_pids) if own_pids is not None else harness_pids()
         self.energy_refresh_sec = ENERGY_REFRESH_SEC
@@ -201,6 +208,21 @@ class Sampler:
         if not found:
             raise SensorError("; ".join(problems))
         return tuple(found)
+
+    def measure_energy_refresh(self, within_sec: float = 0.5) -> None:
+        """Find out how often NVIDIA's energy counter moves, outside any window.
+
+        Shorter windows are then flagged coarse; where it cannot be measured, the longest period
+        known of such counters stands.
+        """
+        for thread in self.sensors:
+            if thread.found and isinstance(thread.sensor, NvidiaSensor):
+                try:
+                    period = bounded(thread.name, thread.sensor.energy_refresh_sec, within_sec)
+                except SensorError:
+                    continue  # the period assumed before stays
+                if period is not None:
+                    self.energy_refresh_sec = period
 
     def gpu_processes(self, within_sec: float = 2.0) -> tuple[GpuProcess, ...]:
         """The processes on the GPUs now, outside any window.

@@ -6,10 +6,11 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pytest_benchrig.hardware.readings import GpuProcess, SensorError, SlowReading
 
+T = TypeVar("T")
 Deliver = Callable[["SensorThread", float, SlowReading], None]
 """Takes a reading: the sensor, when it came (``time.perf_counter``), and what it said."""
 
@@ -264,6 +265,33 @@ class SensorThread:
         except Exception as unexpected:
             return _unexpected(self.name, unexpected)
         return found
+
+
+def bounded(name: str, call: Callable[[], T], within_sec: float) -> T:
+    """The result of a call that may hang, on a thread that is then left behind.
+
+    Raises:
+        SensorError: It failed, or did not come back in time.
+    """
+    results: list[T] = []
+    problems: list[SensorError] = []
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except SensorError as said:
+            problems.append(said)
+        except Exception as unexpected:
+            problems.append(_unexpected(name, unexpected))
+
+    thread = threading.Thread(target=run, name=f"benchrig-sampler-{name}", daemon=True)
+    thread.start()
+    thread.join(within_sec)
+    if problems:
+        raise problems[0]
+    if not results:
+        raise SensorError(f"the sensor {name} did not answer within {within_sec:g} s")
+    return results[0]
 
 
 _SILENT_SEC = 0.1

@@ -285,6 +285,8 @@ def _energy(figures: _Figures, data: Gathered, sampler: Sampler) -> None:
     figures.put("energy_source", " + ".join(e.source for _, e in known) or None, why)
     figures.put("energy_coverage", "+".join(what for what, _ in known) or None, why)
     figures.put("energy_coarse", any(e.coarse for _, e in known) if known else None, why)
+    refresh = max((energy.refresh_sec for _, energy in known), default=None)
+    figures.put("energy_refresh_sec", refresh, why)
 
 
 def _packages(data: Gathered) -> Energy:
@@ -301,7 +303,7 @@ def _packages(data: Gathered) -> Energy:
         total += meter.joules * data.duration_sec / meter.span_sec
     if not data.packages:
         return Energy(None)
-    return Energy(total, "RAPL", coarse=data.duration_sec < _RAPL_REFRESH_SEC)
+    return Energy(total, "RAPL", data.duration_sec < _RAPL_REFRESH_SEC, _RAPL_REFRESH_SEC)
 
 
 _RAPL_REFRESH_SEC = 0.001

@@ -22,9 +22,6 @@ from pytest_benchrig.hardware.summary import summarise
 if TYPE_CHECKING:
     from pytest_benchrig.hardware.sampler import Sampler
 
-SENSOR_WAIT_SEC = 0.0015
-"""How long the opening and the close wait for the slow sensors, all together."""
-
 REFRESH_SEC = 1.0
 """How often a long window looks for new children of the processes it follows."""
 
@@ -65,7 +62,7 @@ class Window:
         self._sampler.listen(self)
         self._tickets = {sensor: sensor.begin() for sensor in sensors}
         self._follow_processes()
-        until = time.perf_counter() + SENSOR_WAIT_SEC
+        until = time.perf_counter() + self._sampler.sensor_wait_sec
         for sensor, ticket in self._tickets.items():
             sensor.wait(ticket, until)
         with self._lock:
@@ -97,7 +94,7 @@ class Window:
             self._sample(closed_at)
             data.cpu_after, data.swapped_after = self._counters()
             self._settle_cpu()
-        until = closed_at + SENSOR_WAIT_SEC
+        until = closed_at + self._sampler.sensor_wait_sec
         for sensor, ticket in tickets:
             sensor.wait(ticket, until)
         with self._lock:
