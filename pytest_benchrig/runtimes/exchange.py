@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Literal, Protocol, TypeAlias
 
-from pytest_benchrig.core.generation import Generation, Request, RuntimeFault, TimingMarks
+from pytest_benchrig.core.generation import Generation, Request, RuntimeFault
 from pytest_benchrig.runtimes.clock import StampedEvent, now_ns
 from pytest_benchrig.runtimes.faults import (
-    ServerError,
     Site,
     decode_json,
     error_in,
     excerpt,
     fault_of_status,
-    fault_of_stream_error,
 )
-from pytest_benchrig.runtimes.http import MAX_BODY_BYTES
 from pytest_benchrig.runtimes.lines import MAX_LINE_BYTES, LineTooLong
 from pytest_benchrig.runtimes.ndjson import NdjsonParser
+from pytest_benchrig.runtimes.progress import Progress
 from pytest_benchrig.runtimes.reply import ErrorInStream, Garbage, Reply
 from pytest_benchrig.runtimes.sse import SseParser
 from pytest_benchrig.runtimes.transport import Connection, Raw, Segment
@@ -41,8 +40,10 @@ _END_HINTS: Mapping[Framing, tuple[bytes, ...]] = {
 }
 _LAST_CHUNK = b"0\r\n\r\n"
 _IDLE_NS = 250_000_000
+_STALE_NS = 500_000_000
 _LINGER_NS = 1_000_000_000
 _ERROR_BODY_NS = 10_000_000_000
+_RECENT = 8
 
 
 class Parser(Protocol):
@@ -96,25 +97,23 @@ class Exchange:
         media_types: tuple[str, ...],
         waited_ns: int = 0,
     ) -> None:
-        self._site = site
         self._connection = connection
         self._reused = reused
         self._request = request
         self._reply = reply
         self._parser: Parser = _PARSERS[framing]()
-        self._media_types = media_types
-        self._waited_ns = waited_ns
-        self._reader = ResponseReader()
         self._hints = _END_HINTS[framing]
+        self._media_types = media_types
+        self._reader = ResponseReader()
+        self._progress = Progress(
+            site,
+            request,
+            reply,
+            connect_ns=None if reused else connection.connect_ns,
+            waited_ns=waited_ns,
+        )
         self._lost: OSError | None = None
-        self._total_ns = 0
         self._look_ns = 0
-        self._token_ns: int | None = None
-        self._last_ns = 0
-        self._headers_ns: int | None = None
-        self._taken = 0
-        self._kernel = True
-        self._coalesced = False
 
     @property
     def reusable(self) -> bool:
@@ -146,28 +145,26 @@ class Exchange:
             self._connection.send(message, limit)
         except TimeoutError:
             self._begin()
-            raise self._site.fault(
+            raise self._progress.fault(
                 "timeout",
                 f"the server did not take the request within {limit:g} s",
+                "Check whether the server hangs",
                 phase="request",
-                remedy="Check whether the server hangs",
-                partial=self._partial(),
             ) from None
         except OSError as problem:
             broken = problem  # a server may answer and close before it has read a large body
         self._begin()
         while True:
-            read = self._read(self._total_ns, broken)
+            read = self._read(self._progress.total_ns, broken)
             if read is None:
-                raise self._cut("the connection was closed without a response")
+                raise self._progress.cut("the connection was closed without a response")
             if self._reader.head is not None:
-                self._headers_ns = self._last_ns
+                self._progress.headers_ns = self._progress.last_ns
                 return self._reader.head, read
 
     def _begin(self) -> None:
-        self._last_ns = self._connection.start_ns
-        self._total_ns = self._connection.start_ns + int(self._request.timeout_sec * 1e9)
-        self._look_ns = self._last_ns + int(self._request.stall_timeout_sec * 1e9)
+        self._progress.begin(self._connection.start_ns)
+        self._look_ns = self._connection.start_ns + self._progress.stall_ns
 
     def _stream(self, body: bytes) -> Generation:
         self._feed(body)
@@ -175,19 +172,23 @@ class Exchange:
             closed = self._digest(self._collect())
             if closed:
                 break
-            if now_ns() > self._deadline and not self._reader.done and not self._reply.ended:
-                raise self._late()
+            if (
+                now_ns() > self._progress.deadline_ns
+                and not self._reader.done
+                and not self._reply.ended
+            ):
+                raise self._progress.late()
         if self._reply.ended:
             self._linger()
         else:
             self._events(self._parser.close())
         if not self._reply.complete:
-            raise self._cut(
+            raise self._progress.cut(
                 "the stream ended with [DONE] but without a finish reason"
                 if self._reply.ended
                 else "the stream ended without its terminal signal"
             )
-        return self._partial()
+        return self._progress.partial()
 
     def _collect(self) -> list[Raw]:
         """Read until there is something to look at, and look at nothing until then.
@@ -200,17 +201,22 @@ class Exchange:
         backlog: list[Raw] = []
         keep = backlog.append
         hints = self._hints
-        look_ns = min(self._look_ns, self._total_ns)
+        total_ns = self._progress.total_ns
+        look_ns = min(self._look_ns, total_ns)
         room = MAX_LINE_BYTES
-        self._connection.wait_at_most(min(_IDLE_NS, self._deadline - now_ns()))
+        self._connection.wait_at_most(min(_IDLE_NS, self._progress.deadline_ns - now_ns()))
         try:
             while True:
                 raw = receive()
                 keep(raw)
                 data = raw[0]
                 room -= len(data)
-                if data.endswith(_LAST_CHUNK) or not data or room < 0 or raw[4] > look_ns:
+                if data.endswith(_LAST_CHUNK) or not data or room < 0:
                     break
+                if raw[4] > look_ns:
+                    if raw[4] > total_ns or not _flows(backlog):
+                        break
+                    look_ns = min(raw[4] + self._progress.stall_ns, total_ns)
                 for hint in hints:
                     if hint in data:
                         return backlog
@@ -225,25 +231,23 @@ class Exchange:
         for raw in backlog:
             segment = self._connection.segment(raw)
             if not segment.data:
-                self._end()
+                if not self._reply.ended:
+                    self._end()
                 return True
             self._feed(self._arrived(segment))
         if self._lost is not None:
-            raise self._cut(f"the connection was cut ({self._lost})")
-        stall_ns = int(self._request.stall_timeout_sec * 1e9)
-        self._look_ns = (self._token_ns or now_ns()) + stall_ns
+            raise self._progress.cut(f"the connection was cut ({self._lost})")
+        self._look_ns = (self._progress.token_ns or now_ns()) + self._progress.stall_ns
         return False
 
     def _feed(self, body: bytes) -> None:
         try:
-            events = self._parser.feed(self._last_ns, body)
+            events = self._parser.feed(self._progress.last_ns, body)
         except LineTooLong as problem:
-            raise self._site.fault(
+            raise self._progress.fault(
                 "broken_stream",
                 str(problem),
-                phase=self._phase,
-                remedy="Check that the address is the model server's",
-                partial=self._partial(),
+                "Check that the address is the model server's",
             ) from None
         self._events(events)
 
@@ -256,19 +260,16 @@ class Exchange:
             try:
                 reply.feed(event)
             except ErrorInStream as problem:
-                raise self._stream_error(problem.error) from None
+                raise self._progress.stream_error(problem.error) from None
             except Garbage as problem:
-                raise self._site.fault(
+                raise self._progress.fault(
                     "broken_stream",
                     f"the stream holds a line that is no event: {problem}",
-                    phase=self._phase,
-                    remedy="Check the runtime's name, and what stands between it and the server",
-                    partial=self._partial(),
+                    "Check the runtime's name, and what stands between it and the server",
                 ) from None
         new = len(reply.arrivals) - before
         if new:
-            self._token_ns = self._last_ns
-            self._coalesced = self._coalesced or new > 1
+            self._progress.tokens(new)
 
     def _linger(self) -> None:
         """After the terminal event: read what ends the body, so that the connection can be kept."""
@@ -283,92 +284,92 @@ class Exchange:
             except (OSError, WireError):
                 return  # the reply is complete; only the connection is lost
             if self._reader.done:
-                self._last_ns = segment.ns
+                self._progress.last_ns = segment.ns
 
     def _whole(self, head: Head, body: bytes) -> Generation:
-        data = self._body(body, self._total_ns)
+        data = self._body(body)
         value = decode_json(data)
         if not isinstance(value, dict):
-            raise self._site.fault(
+            raise self._progress.fault(
                 "broken_stream",
                 f"expected a JSON object, got {head.content_type or 'no content type'}: "
                 f"{excerpt(data)!r}",
+                "Check the runtime's name and --benchrig-base-url",
                 phase="request",
-                remedy="Check the runtime's name and --benchrig-base-url",
                 status=head.status,
-                partial=self._partial(),
             )
         self._take_whole(value)
         if not self._reply.complete:
-            raise self._cut("the reply has no finish reason")
-        return self._partial()
+            raise self._progress.cut("the reply has no finish reason")
+        return self._progress.partial()
 
     def _take_whole(self, value: Mapping[str, object]) -> None:
         error = error_in(value)
         if error is not None:
-            raise self._stream_error(error)
+            raise self._progress.stream_error(error)
         try:
             self._reply.whole(value)
         except ErrorInStream as problem:
-            raise self._stream_error(problem.error) from None
+            raise self._progress.stream_error(problem.error) from None
         except Garbage as problem:
-            raise self._site.fault(
+            raise self._progress.fault(
                 "broken_stream",
                 f"the reply is not what this runtime sends: {problem}",
+                "Check the runtime's name and --benchrig-base-url",
                 phase="request",
-                remedy="Check the runtime's name and --benchrig-base-url",
-                partial=self._partial(),
             ) from None
 
     def _no_stream(self, head: Head, body: bytes) -> RuntimeFault:
         """A 200 that is no stream: an error object, a whole reply, or something else entirely."""
-        data = self._body(body, min(self._total_ns, now_ns() + _ERROR_BODY_NS))
+        data = self._error_body(body)
         value = decode_json(data)
         if isinstance(value, dict) and head.content_type in JSON_TYPES:
             self._take_whole(value)
-            return self._site.fault(
+            return self._progress.fault(
                 "broken_stream",
                 "the server answered in one piece although a stream was asked for, "
                 "so that nothing can be timed",
+                "Turn streaming on in the server or whatever stands before it",
                 phase="prefill",
-                remedy="Turn streaming on in the server or whatever stands before it",
                 status=head.status,
-                partial=self._partial(),
             )
-        return self._site.fault(
+        return self._progress.fault(
             "broken_stream",
             f"expected {self._media_types[0]}, got {head.content_type}: {excerpt(data)!r}",
+            "Check that the address is the model server's",
             phase="prefill",
-            remedy="Check that the address is the model server's",
             status=head.status,
-            partial=self._partial(),
         )
 
     def _refused(self, head: Head, body: bytes) -> RuntimeFault | Busy:
-        data = self._body(body, min(self._total_ns, now_ns() + _ERROR_BODY_NS))
-        fault = fault_of_status(self._site, head.status, head.headers, data, phase="request")
-        fault.partial = self._partial()
+        data = self._error_body(body)
+        fault = fault_of_status(
+            self._progress.site, head.status, head.headers, data, phase="request"
+        )
+        fault.partial = self._progress.partial()
         return Busy(fault, head.headers) if fault.kind == "busy" else fault
 
-    def _body(self, body: bytes, deadline_ns: int) -> bytes:
+    def _body(self, body: bytes) -> bytes:
         """The whole body."""
         pieces = [body]
         while not self._reader.done:
-            piece = self._read(deadline_ns)
+            piece = self._read(self._progress.total_ns)
             if piece is None:
                 break
             pieces.append(piece)
         return b"".join(pieces)
 
-    @property
-    def _deadline(self) -> int:
-        if self._token_ns is None:
-            return self._total_ns
-        return min(self._total_ns, self._token_ns + int(self._request.stall_timeout_sec * 1e9))
-
-    @property
-    def _phase(self) -> str:
-        return "stream" if self._reply.arrivals else "prefill"
+    def _error_body(self, body: bytes) -> bytes:
+        """What comes of a body that only explains: cut, late or too long, it explains enough."""
+        pieces = [body]
+        limit = min(self._progress.total_ns, now_ns() + _ERROR_BODY_NS)
+        with contextlib.suppress(RuntimeFault):
+            while not self._reader.done and sum(map(len, pieces)) < MAX_LINE_BYTES:
+                piece = self._read(limit)
+                if piece is None:
+                    break
+                pieces.append(piece)
+        return b"".join(pieces)
 
     def _read(self, deadline_ns: int, broken: OSError | None = None) -> bytes | None:
         """The next bytes of the body, which may be none; ``None`` once the peer has closed."""
@@ -376,11 +377,11 @@ class Exchange:
         try:
             segment = self._connection.segment(self._connection.receive())
         except (TimeoutError, BlockingIOError):
-            raise self._late() from None
+            raise self._progress.late() from None
         except OSError as problem:
-            if self._reused and not self._taken:
+            if self._is_stale():
                 raise StaleConnection from None
-            raise self._cut(f"the connection was cut ({broken or problem})") from None
+            raise self._progress.cut(f"the connection was cut ({broken or problem})") from None
         if segment.data:
             return self._arrived(segment)
         self._end()
@@ -388,73 +389,33 @@ class Exchange:
 
     def _arrived(self, segment: Segment) -> bytes:
         """Body bytes of a segment, its arrival noted."""
-        self._last_ns = segment.ns
-        self._kernel = self._kernel and segment.kernel
-        self._taken += len(segment.data)
-        if self._taken > MAX_BODY_BYTES:
-            raise self._site.fault(
-                "broken_stream",
-                f"the reply is larger than {MAX_BODY_BYTES:,} bytes",
-                phase=self._phase,
-                remedy="Check that the address is the model server's",
-                partial=self._partial(),
-            )
+        self._progress.bytes(segment)
         try:
             return self._reader.feed(segment.data)
         except WireError as problem:
-            raise self._cut(str(problem)) from None
+            raise self._progress.cut(str(problem)) from None
 
     def _end(self) -> None:
         """The peer has closed."""
         try:
             self._reader.end()
         except WireError as problem:
-            if self._reused and not self._taken:
+            if self._is_stale():
                 raise StaleConnection from None
-            raise self._cut(str(problem)) from None
+            raise self._progress.cut(str(problem)) from None
 
-    def _late(self) -> RuntimeFault:
-        self._last_ns = max(self._last_ns, now_ns())
-        request = self._request
-        if self._token_ns is not None and self._last_ns < self._total_ns:
-            return self._site.fault(
-                "stall",
-                f"no token for {request.stall_timeout_sec:g} s after the one before",
-                phase="stream",
-                remedy="See the server's log, or raise --benchrig-stall-timeout",
-                partial=self._partial(),
-            )
-        return self._site.fault(
-            "timeout",
-            f"the request was not finished within {request.timeout_sec:g} s",
-            phase=self._phase,
-            remedy="Raise --benchrig-request-timeout, or lower the scenario's num_predict",
-            partial=self._partial(),
+    def _is_stale(self) -> bool:
+        """Whether the server had closed a kept connection just as we wrote on it.
+
+        Later, the same sign means that it died over this request.
+        """
+        return (
+            self._reused
+            and not self._progress.taken
+            and now_ns() - self._progress.start_ns < _STALE_NS
         )
 
-    def _cut(self, message: str) -> RuntimeFault:
-        self._last_ns = max(self._last_ns, now_ns())
-        return self._site.fault(
-            "broken_stream",
-            message,
-            phase=self._phase,
-            remedy="See the server's log: it may have died; the reply was not judged",
-            partial=self._partial(),
-        )
 
-    def _stream_error(self, error: ServerError) -> RuntimeFault:
-        return fault_of_stream_error(self._site, error, phase=self._phase, partial=self._partial())
-
-    def _partial(self) -> Generation:
-        return self._reply.generation(
-            TimingMarks(
-                start_ns=self._connection.start_ns,
-                end_ns=max(self._last_ns, self._connection.start_ns),
-                arrivals=tuple(self._reply.arrivals),
-                connect_ns=None if self._reused else self._connection.connect_ns,
-                headers_ns=self._headers_ns,
-                kernel_stamps=self._kernel and self._headers_ns is not None,
-                coalesced=self._coalesced,
-                retry_wait_ns=self._waited_ns,
-            )
-        )
+def _flows(backlog: list[Raw]) -> bool:
+    """Whether the latest reads hold events, not only comments that keep the connection alive."""
+    return any(b"{" in raw[0] for raw in backlog[-_RECENT:])

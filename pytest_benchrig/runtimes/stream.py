@@ -106,7 +106,7 @@ class StreamClient:
         tunnel = tunnel_of(proxy) if proxy else None
         message = self._message(path, payload, (*accept, *JSON_TYPES[:1]), tunnel)
         waited_ns = attempt = 0
-        notes: tuple[str, ...] = ()
+        notes: list[str] = []
         while True:
             connection, reused = self._take(tunnel)
             reply = make_reply()
@@ -126,15 +126,17 @@ class StreamClient:
                     generation = exchange.run(message)
             except StaleConnection:
                 connection.close()
-                notes = (RESENT_NOTE,)
+                notes.append(RESENT_NOTE)
             except Busy as busy:
                 connection.close()
                 if attempt >= MAX_WAITS:
                     raise busy.fault from None
+                pause = wait_sec(busy.headers, attempt)
                 before = now_ns()
-                self._wait(wait_sec(busy.headers, attempt))
+                self._wait(pause)
                 waited_ns += now_ns() - before
                 attempt += 1
+                notes.append(f"the server was busy ({busy.fault.status}); waited {pause:g} s")
             except BaseException:
                 connection.close()
                 raise
