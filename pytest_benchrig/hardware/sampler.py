@@ -105,7 +105,9 @@ class Sampler:
         with self._lock:
             self._ticking.clear()
             self._listening.clear()
-        self._stop_thread(time.perf_counter() + 1.0)
+            thread = self._end_thread()
+        if thread is not None:
+            thread.join(1.0)
         if self.host is not None:
             self.host.close()
             self.host = None
@@ -151,15 +153,18 @@ class Sampler:
             )
             self._thread.start()
 
-    def leave(self, window: Window, until: float) -> None:
-        """End the window's ticks, and the thread with the last of them."""
+    def leave(self, window: Window) -> threading.Thread | None:
+        """End the window's ticks; with the last of them the thread, which is then given back."""
         with self._lock:
-            for windows in (self._ticking, self._listening):
-                if window in windows:
-                    windows.remove(window)
-            last = not self._listening
-        if last:
-            self._stop_thread(until)
+            if window in self._ticking:
+                self._ticking.remove(window)
+            return self._end_thread()
+
+    def unlisten(self, window: Window) -> None:
+        """Spare the window further readings of the slow sensors."""
+        with self._lock:
+            if window in self._listening:
+                self._listening.remove(window)
 
     def why_absent(self, *names: str) -> str:
         """Why none of these sensors gave a figure."""
@@ -252,14 +257,12 @@ class Sampler:
             # A late tick is not made up for: two in a row would tell nothing new.
             due = max(due + pause, time.perf_counter())
 
-    def _stop_thread(self, until: float) -> None:
-        with self._lock:
-            if self._ticking or self._stop is None:
-                return
-            self._stop.set()
-            thread, self._thread, self._stop = self._thread, None, None
-        if thread is not None:
-            thread.join(max(0.0, until - time.perf_counter()))
+    def _end_thread(self) -> threading.Thread | None:
+        if self._ticking or self._stop is None:
+            return None
+        self._stop.set()
+        thread, self._thread, self._stop = self._thread, None, None
+        return thread
 
 
 def known_sensors(root: str = "/") -> tuple[SlowSensor, ...]:

@@ -125,7 +125,7 @@ class SensorThread:
         return self.ask()
 
     def ask(self) -> Ticket:
-        """One more reading as soon as possible."""
+        """One more reading as soon as possible; its ticket covers all lists asked for so far."""
         with self._state:
             self._wanted += 1
             ticket = Ticket(self._wanted, self._lists_wanted)
@@ -142,8 +142,10 @@ class SensorThread:
             self._users = max(0, self._users - 1)
             self._state.notify_all()
 
-    def wait(self, ticket: Ticket, until: float) -> bool:
+    def wait(self, ticket: Ticket, until: float, *, lists: bool = False) -> bool:
         """Wait until a reading that was begun after the ticket was given has come in.
+
+        With ``lists`` wait for the list of processes as well.
 
         A sensor that has been silent for long is not waited for again.
         """
@@ -151,7 +153,13 @@ class SensorThread:
             now = time.perf_counter()
             if self._busy_since is not None and now - self._busy_since > _SILENT_SEC:
                 return False
-            return self._state.wait_for(lambda: self._done >= ticket.reading, max(0.0, until - now))
+            return self._state.wait_for(
+                lambda: (
+                    self._done >= ticket.reading
+                    and (not lists or self._lists_done >= ticket.processes)
+                ),
+                max(0.0, until - now),
+            )
 
     def processes(self, ticket: Ticket) -> tuple[GpuProcess, ...]:
         """The processes on the GPUs, listed after the ticket was given.

@@ -60,8 +60,8 @@ class Window:
         sensors = self._sampler.slow_sensors(self._serving)
         self._open = True
         self._sampler.listen(self)
-        self._tickets = {sensor: sensor.begin() for sensor in sensors}
         self._follow_processes()
+        self._tickets = {sensor: sensor.begin() for sensor in sensors}
         until = time.perf_counter() + self._sampler.sensor_wait_sec
         for sensor, ticket in self._tickets.items():
             sensor.wait(ticket, until)
@@ -94,14 +94,17 @@ class Window:
             self._sample(closed_at)
             data.cpu_after, data.swapped_after = self._counters()
             self._settle_cpu()
+        thread = self._sampler.leave(self)
         until = closed_at + self._sampler.sensor_wait_sec
         for sensor, ticket in tickets:
-            sensor.wait(ticket, until)
+            sensor.wait(ticket, until, lists=True)
         with self._lock:
             self._open = False
-        self._sampler.leave(self, until)
+        self._sampler.unlisten(self)
         for sensor in self._tickets:
             sensor.end()
+        if thread is not None:
+            thread.join(_JOIN_SEC)
         self._report = summarise(data, self._sampler, self._tickets)
         self._let_go()
         return self._report
@@ -269,6 +272,11 @@ class Window:
                 processes.close()
 
 
+_JOIN_SEC = 0.001
+"""The thread ends by itself; this only lets it be gone before the reply is judged."""
+
 _SUSPICIOUS_SHARE = 0.05
+"""From which unexplained load on it is worth looking for children that were born meanwhile."""
+
 _ONCE_SEC = 30.0
 """A sensor this slow is read at the opening only."""

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7 };
+enum { UNTOLD = -1, SUCCESS = 0, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7 };
 
 typedef void *Device;
 
@@ -42,7 +42,7 @@ static int look_up(const char *key, char *value, size_t size) {
     FILE *file = path ? fopen(path, "r") : NULL;
     char line[512];
     size_t length = strlen(key);
-    if (!file) return NOT_SUPPORTED;
+    if (!file) return UNTOLD;
     while (fgets(line, sizeof line, file)) {
         if (strncmp(line, key, length) != 0 || line[length] != ' ') continue;
         fclose(file);
@@ -52,8 +52,10 @@ static int look_up(const char *key, char *value, size_t size) {
         return SUCCESS;
     }
     fclose(file);
-    return NOT_SUPPORTED;
+    return UNTOLD;
 }
+
+static int or_not_supported(int code) { return code == UNTOLD ? NOT_SUPPORTED : code; }
 
 static int of_device(Device device, const char *figure, char *value, size_t size) {
     char key[64];
@@ -65,7 +67,7 @@ static int number(Device device, const char *figure, unsigned long long *result)
     char value[256];
     int code = of_device(device, figure, value, sizeof value);
     if (code == SUCCESS) *result = strtoull(value, NULL, 0);
-    return code;
+    return or_not_supported(code);
 }
 
 static int small(Device device, const char *figure, unsigned int *result) {
@@ -79,7 +81,7 @@ int nvmlInitWithFlags(unsigned int flags) {
     char value[256];
     (void)flags;
     int code = look_up("init", value, sizeof value);
-    return code == NOT_SUPPORTED ? SUCCESS : code;
+    return code == UNTOLD ? SUCCESS : code;
 }
 
 int nvmlShutdown(void) { return SUCCESS; }
@@ -90,21 +92,21 @@ const char *nvmlErrorString(int code) {
 }
 
 int nvmlSystemGetDriverVersion(char *version, unsigned int length) {
-    return look_up("driver", version, length);
+    return or_not_supported(look_up("driver", version, length));
 }
 
 int nvmlDeviceGetCount_v2(unsigned int *count) {
     char value[256];
     int code = look_up("count", value, sizeof value);
     if (code == SUCCESS) *count = (unsigned int)atoi(value);
-    return code;
+    return or_not_supported(code);
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned int index, Device *device) {
     char value[256];
     *device = (Device)(size_t)(index + 1);
     int code = of_device(*device, "handle", value, sizeof value);
-    return code == NOT_SUPPORTED ? SUCCESS : code;
+    return code == UNTOLD ? SUCCESS : code;
 }
 
 int nvmlDeviceGetHandleByUUID(const char *uuid, Device *device) {
@@ -118,11 +120,11 @@ int nvmlDeviceGetHandleByUUID(const char *uuid, Device *device) {
 }
 
 int nvmlDeviceGetName(Device device, char *name, unsigned int length) {
-    return of_device(device, "name", name, length);
+    return or_not_supported(of_device(device, "name", name, length));
 }
 
 int nvmlDeviceGetUUID(Device device, char *uuid, unsigned int length) {
-    return of_device(device, "uuid", uuid, length);
+    return or_not_supported(of_device(device, "uuid", uuid, length));
 }
 
 int nvmlDeviceGetMemoryInfo(Device device, Memory *memory) {
@@ -175,7 +177,7 @@ static int list(Device device, const char *figure, unsigned int *count, Process 
     char value[256];
     unsigned int found = 0;
     int code = of_device(device, figure, value, sizeof value);
-    if (code == NOT_SUPPORTED) {
+    if (code == UNTOLD) {
         *count = 0;
         return SUCCESS;
     }

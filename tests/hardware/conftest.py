@@ -1,0 +1,267 @@
+"""Machines to measure: real child processes, file trees, and a library that plays NVIDIA's."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_benchrig.hardware.sampler import Sampler
+from pytest_benchrig.hardware.serving import Serving
+
+DATA = Path(__file__).parent.parent / "data" / "hardware"
+REPOSITORY = Path(__file__).parent.parent.parent
+
+SERVER = """
+import os, socket, sys
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+server = socket.socket(family)
+server.bind((sys.argv[1], 0))
+server.listen()
+print(server.getsockname()[1], flush=True)
+children = [os.fork() for _ in range(int(sys.argv[2]))]
+if 0 in children:
+    sys.stdin.read()
+    os._exit(0)
+sys.stdin.read()
+"""
+
+HOG = """
+import sys, time
+while True:
+    start = time.process_time()
+    while time.process_time() - start < float(sys.argv[1]):
+        pass
+    print("burned", flush=True)
+"""
+
+
+@dataclass
+class Child:
+    """A running program: what it said first, and how to hear more of it."""
+
+    process: subprocess.Popen[str]
+    first_line: str
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def next_line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def end(self) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.kill()
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Child]]:
+    """Start a Python program that says a line when it is ready; it ends with the test."""
+    running: list[Child] = []
+
+    def begin(code: str, *arguments: str, **options: Any) -> Child:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+        child = Child(process, "")
+        running.append(child)
+        child.first_line = child.next_line()
+        return child
+
+    yield begin
+    for child in running:
+        child.end()
+
+
+@pytest.fixture
+def plant(tmp_path: Path) -> Callable[..., Path]:
+    """Write files below a root: ``plant({"sys/class/...": "text"})``."""
+
+    def write(files: dict[str, str], root: Path | None = None) -> Path:
+        root = tmp_path if root is None else root
+        for name, text in files.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return root
+
+    return write
+
+
+@pytest.fixture
+def patient() -> Iterator[Callable[..., Sampler]]:
+    """Samplers that wait for their sensors, however busy the machine; closed with the test."""
+    made: list[Sampler] = []
+
+    def build(**options: Any) -> Sampler:
+        sampler = Sampler(**{"interval_sec": 60, "sensor_wait_sec": 20, "probe_sec": 20} | options)
+        made.append(sampler)
+        return sampler
+
+    yield build
+    for sampler in made:
+        sampler.close()
+
+
+@pytest.fixture
+def this_process() -> Serving:
+    """A model that runs inside the test itself."""
+    return Serving("own", (os.getpid(),))
+
+
+def sampling_threads() -> list[str]:
+    """The names of the sampler's threads that are alive."""
+    return [t.name for t in threading.enumerate() if t.name.startswith("benchrig-sampler")]
+
+
+@pytest.fixture
+def threads() -> Callable[[], list[str]]:
+    """The names of the sampler's threads that are alive."""
+    return sampling_threads
+
+
+PRELUDE = """
+import json, os, sys
+from pathlib import Path
+from pytest_benchrig.hardware.nvidia import NvidiaSensor
+from pytest_benchrig.hardware.sampler import Sampler
+from pytest_benchrig.hardware.serving import Serving
+
+def say(**changes):
+    path = Path(os.environ["FAKE_NVML"])
+    answers = dict(line.split(" ", 1) for line in path.read_text().splitlines())
+    for name, value in changes.items():
+        name = name.replace("gpu0_", "gpu0.").replace("gpu1_", "gpu1.")
+        answers[name] = str(value)
+    new = path.with_suffix(".new")
+    new.write_text("".join(f"{key} {value}\\n" for key, value in answers.items()))
+    new.replace(path)
+
+def sampler(**options):
+    return Sampler(**{"interval_sec": 60, "sensor_wait_sec": 20, "probe_sec": 20,
+                      "sensors": [NvidiaSensor()]} | options)
+
+def own():
+    return Serving("own", (os.getpid(),))
+
+def show(value):
+    print(json.dumps(value.to_json() if hasattr(value, "to_json") else value))
+"""
+
+GIB = 1024**3
+
+TWO_GPUS: dict[str, object] = {
+    "driver": "575.64",
+    "count": 2,
+    "gpu0.name": "NVIDIA Test 24",
+    "gpu0.uuid": "GPU-aaaa1111-0000",
+    "gpu0.memory_used": 4 * GIB,
+    "gpu0.memory_total": 24 * GIB,
+    "gpu0.util": 60,
+    "gpu0.temperature": 61,
+    "gpu0.power": 150_000,
+    "gpu0.power_limit": 300_000,
+    "gpu0.energy": 1_000_000,
+    "gpu0.clock": 1800,
+    "gpu0.memory_clock": 9000,
+    "gpu0.throttle": 0,
+    "gpu1.name": "NVIDIA Test 24",
+    "gpu1.uuid": "GPU-bbbb2222-0000",
+    "gpu1.memory_used": 1 * GIB,
+    "gpu1.memory_total": 24 * GIB,
+    "gpu1.util": 20,
+    "gpu1.temperature": 45,
+    "gpu1.power": 50_000,
+    "gpu1.power_limit": 300_000,
+    "gpu1.energy": 2_000_000,
+    "gpu1.clock": 600,
+    "gpu1.memory_clock": 9000,
+    "gpu1.throttle": 1,
+}
+
+
+@pytest.fixture(scope="session")
+def compiler() -> str:
+    """A C compiler, which the tests of NVIDIA GPUs need."""
+    for name in ("cc", "gcc", "clang"):
+        if shutil.which(name):
+            return name
+    pytest.skip("needs a C compiler (cc, gcc or clang) to build the library that plays NVML")
+
+
+@pytest.fixture(scope="session")
+def libraries(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Folders with ``libnvidia-ml.so.1``: of a current driver and of an old one."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("the library that plays NVML is built for Linux")
+    folders = {}
+    for kind, flags in (("current", []), ("old", ["-DOLD_DRIVER"])):
+        folder = tmp_path_factory.mktemp(f"nvml-{kind}")
+        target = folder / "libnvidia-ml.so.1"
+        source = DATA / "fake_nvml.c"
+        subprocess.run(
+            [compiler, "-shared", "-fPIC", "-O1", *flags, "-o", str(target), str(source)],
+            check=True,
+        )
+        folders[kind] = folder
+    return folders
+
+
+@pytest.fixture
+def nvidia(libraries: dict[str, Path], tmp_path: Path) -> Callable[..., Any]:
+    """Run a script on a machine with two NVIDIA GPUs, through the real pynvml; what it printed.
+
+    ``answers`` change or (with ``None``) remove what the GPUs say; the script may change it again
+    with ``say(gpu0_power=...)``.
+    """
+
+    def run(
+        script: str,
+        answers: dict[str, object] | None = None,
+        *,
+        driver: str = "current",
+        **variables: str,
+    ) -> Any:
+        path = tmp_path / "answers"
+        told = {k: v for k, v in (TWO_GPUS | (answers or {})).items() if v is not None}
+        path.write_text("".join(f"{key} {value}\n" for key, value in told.items()))
+        environment = {
+            key: value for key, value in os.environ.items() if not key.startswith("CUDA_")
+        }
+        environment |= {
+            "LD_LIBRARY_PATH": str(libraries[driver]),
+            "FAKE_NVML": str(path),
+            "PYTHONPATH": str(REPOSITORY),
+            **variables,
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", PRELUDE + script],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run
