@@ -43,6 +43,7 @@ class Reply:
     Attributes:
         complete: The server said that the reply is finished (finish reason, ``done: true``).
         ended: Nothing of interest can follow (``[DONE]``, ``done: true``).
+        body: A reply that came in one piece, byte for byte; set before :meth:`whole` is called.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Reply:
         self.options_sent = options_sent
         self.complete = False
         self.ended = False
+        self.body = b""
         self.arrivals: list[Arrival] = []
         self.finish_reason = ""
         self.usage = Usage()
