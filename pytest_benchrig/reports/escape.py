@@ -18,7 +18,13 @@ _ANSI = re.compile(
 )
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _COMMAND = re.compile(r"(?m)^(\s*)(::|##\[|##vso\[|##teamcity\[)")
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+!|~$@:-])")
+_MARKDOWN = re.compile(
+    r"[\\`*|~$]"
+    r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"  # inside a word it is no emphasis
+    r"|\[(?![-+0-9., ]+\])|\](?=[(\[:])"  # a range of numbers is no link
+    r"|(?<=:)/(?=/)|(?<=www)\."  # no automatic links
+)
+_MARKDOWN_START = re.compile(r"^(?:[-+#=:]|\d+(?=[.)]))")
 _XML_BAD = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
@@ -66,10 +72,14 @@ def no_commands(text: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """For a Markdown table cell or paragraph: one line, every mark escaped, no HTML, no mention."""
+    """For a Markdown table cell or list item: one line, no mark-up, HTML, link or mention."""
     flat = one_line(text)
-    escaped = _MARKDOWN.sub(r"\\\1", flat)
-    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped = _MARKDOWN.sub(lambda m: "\\" + m[0], flat)
+    escaped = _MARKDOWN_START.sub(
+        lambda m: f"\\{m[0]}" if not m[0].isdigit() else f"{m[0]}\u200b", escaped
+    )
+    escaped = escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return escaped.replace("@", "@\u200b")
 
 
 def html(text: str) -> str:

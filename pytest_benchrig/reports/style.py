@@ -23,7 +23,7 @@ ul { margin: 6px 0; padding-left: 20px; }
 li { overflow-wrap: anywhere; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: 5px 12px; border-bottom: 1px solid var(--line); text-align: left;
+th, td { padding: 5px 9px; border-bottom: 1px solid var(--line); text-align: left;
   vertical-align: top; }
 th { font-weight: 600; background: var(--wash); vertical-align: bottom; }
 .num { text-align: right; white-space: nowrap; }
@@ -33,7 +33,8 @@ dt { font-weight: 600; } dd { margin: 0; }
 .formula, .legend { color: var(--soft); font-size: 0.9rem; }
 .legend { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: 4px 18px; }
 .decided { list-style: none; padding: 0; }
-.good::first-line { color: var(--good); } .bad::first-line { color: var(--bad); }
+.good { color: var(--good); } .bad { color: var(--bad); }
+td:last-child:not(.num) { min-width: 14em; }
 figure { margin: 14px 0 22px; } figcaption { font-weight: 600; margin-bottom: 4px; }
 figure svg { width: 100%; height: auto; max-width: 980px; display: block; }
 svg text { fill: var(--ink); font: 12px system-ui, sans-serif; }

@@ -61,17 +61,25 @@ def _shown(run: RunFile) -> list[view.Table]:
     cards = run.scorecards
     if not cards:
         return []
-    unsteady = view.scenario_table(cards, only=("flaky", "broken"))
-    left_out = {"Scenarios", "Counts"}
+    left_out = {"Scenarios", "Counts", "Timing per suite", "Uncertainty"}
     found = [t for t in view.tables(run) if t.title not in left_out]
-    if unsteady is not None:
-        kept = unsteady.rows[:MANY]
-        more = len(unsteady.rows) - len(kept)
-        notes = (f"and {more} more, in the other reports",) if more else ()
-        found.append(
-            view.Table("Flaky and broken scenarios", unsteady.columns, kept, notes, unsteady.drop)
-        )
+    names = (*view.SCORES, *view.user_metrics(cards), "avg_eval_tok_sec", "avg_ttft_sec")
+    for table in (
+        view.interval_table(cards, names),
+        _first(view.scenario_table(cards, only=("flaky", "broken"))),
+    ):
+        if table is not None:
+            found.append(table)
     return found
+
+
+def _first(table: view.Table | None) -> view.Table | None:
+    if table is None:
+        return None
+    kept = table.rows[:MANY]
+    more = len(table.rows) - len(kept)
+    notes = (f"and {more} more, in the other reports",) if more else ()
+    return view.Table("Flaky and broken scenarios", table.columns, kept, notes, table.drop)
 
 
 def headline(card: Scorecard) -> list[str]:
@@ -108,9 +116,19 @@ def headline(card: Scorecard) -> list[str]:
 
 
 def draw(table: view.Table, width: int) -> list[str]:
-    """A table within ``width``, its title above, what its columns mean below."""
+    """A table within ``width``, its title above, what its columns mean below.
+
+    Columns are left out in the table's own order until it fits; a table that still does not is
+    written as one block per row, nothing left out.
+    """
     fitting, dropped = _fit(table, width)
-    lines = [f"{table.title}:", *_grid(fitting)]
+    lines = [f"{one_line(table.title)}:"]
+    if _width(fitting) > width:
+        fitting, dropped = table, []
+        for row in table.rows:
+            lines += _block(table, row, width)
+    else:
+        lines += _grid(fitting)
     meanings = [f"{c.heading}: {c.meaning}" for c in fitting.columns if c.meaning]
     notes = [*table.notes]
     if dropped:
@@ -120,14 +138,25 @@ def draw(table: view.Table, width: int) -> list[str]:
     return lines
 
 
+def _block(table: view.Table, row: Sequence[str], width: int) -> list[str]:
+    lines = _wrapped(row[0], width)
+    for column, text in zip(table.columns[1:], row[1:], strict=True):
+        lines += _wrapped(f"{column.heading}: {text or '-'}", width, indent="  ")
+    return lines
+
+
 def _fit(table: view.Table, width: int) -> tuple[view.Table, list[str]]:
     dropped: list[str] = []
     fitting = table
     order = [h for h in table.drop if any(c.heading == h for c in table.columns)]
-    while order and max(len(line) for line in _grid(fitting)) > width:
+    while order and _width(fitting) > width:
         dropped.append(order.pop(0))
         fitting = table.without(dropped)
     return fitting, dropped
+
+
+def _width(table: view.Table) -> int:
+    return max(len(line) for line in _grid(table))
 
 
 def _grid(table: view.Table) -> list[str]:
@@ -175,8 +204,7 @@ def _comparison(comparison: Mapping[str, JsonValue], width: int) -> list[str]:
     if table is None:
         lines += _wrapped(f"{title}: nothing to compare", width)
     else:
-        named = view.Table(title, table.columns, table.rows, table.notes, table.drop)
-        lines += [one_line(line) if i == 0 else line for i, line in enumerate(draw(named, width))]
+        lines += draw(view.Table(title, table.columns, table.rows, table.notes, table.drop), width)
     for note in decisions.comparison_notes(comparison):
         lines += _wrapped(note, width, indent="  ")
     flips = decisions.flip_lines(comparison)

@@ -132,7 +132,7 @@ def cell(card: Scorecard, name: str, *, spread: bool = True) -> str:
     text = card.show(name)
     if metric.unit and metric.unit != "%" and isinstance(value, int | float) and "~" not in text:
         text = metric.show(value, unit=False)
-    if spread and name in card.spread:
+    if spread and name in card.spread and metric.kind != "ratio":
         low, high = card.spread[name]
         text += f" [{metric.show(low, unit=False)}-{metric.show(high, unit=False)}]"
     return text
@@ -251,8 +251,9 @@ def median_cell(found: JsonValue, fmt: str) -> str:
     return f"{text} n={found['n']}"
 
 
-def interval_table(cards: Sequence[Scorecard]) -> Table | None:
-    """Every headline figure with spread, 95 % interval and n."""
+def interval_table(cards: Sequence[Scorecard], names: Iterable[str] = ()) -> Table | None:
+    """Headline figures with spread, 95 % interval and n; all unless ``names`` says which."""
+    wanted = set(names)
     rows = [
         (
             card.target,
@@ -264,6 +265,7 @@ def interval_table(cards: Sequence[Scorecard]) -> Table | None:
         )
         for card in cards
         for name in (*card.ci95, *(n for n in card.spread if n not in card.ci95))
+        if not wanted or name in wanted
     ]
     if not rows:
         return None
