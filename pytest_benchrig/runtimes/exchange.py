@@ -298,6 +298,7 @@ class Exchange:
                 phase="request",
                 status=head.status,
             )
+        self._reply.body = data
         self._take_whole(value)
         if not self._reply.complete:
             raise self._progress.cut("the reply has no finish reason")
