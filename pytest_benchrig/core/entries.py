@@ -81,24 +81,20 @@ def shape_of(
 def _misspelt_kind(entry: Mapping[str, JsonValue]) -> Kind | None:
     """The kind whose field an unknown name was meant to be."""
     for name in entry:
-        meant = nearest(name, _telling()) if name not in schema.fields_of("partial") else ""
+        known = name in schema.fields_of("partial")
+        meant = "" if known else nearest(name, sorted(schema.telling_fields()))
         if meant:
             return cast(Kind, schema.kinds_with(meant)[0])
     return None
 
 
-def _telling() -> list[str]:
-    known = schema.fields_of("partial")
-    return sorted(n for n in known if n not in schema.common_fields() and n != "suite")
-
-
 def _signs(entry: Mapping[str, JsonValue]) -> dict[Kind, list[str]]:
-    common = schema.common_fields()
+    """The kinds that the entry's fields tell of, with those fields."""
+    telling = schema.telling_fields()
     found: dict[Kind, list[str]] = {}
     for name in entry:
-        if name not in common and name in schema.fields_of("partial"):
-            for kind in schema.kinds_with(name):
-                found.setdefault(cast(Kind, kind), []).append(name)
+        for kind in telling.get(name, ()):
+            found.setdefault(cast(Kind, kind), []).append(name)
     return found
 
 
@@ -122,6 +118,8 @@ def merge_defaults(
     entry: Mapping[str, JsonValue], defaults: Mapping[str, JsonValue], definition: str
 ) -> dict[str, JsonValue]:
     """The entry with the defaults of its kind: its own fields win, options by name, tags add."""
+    if not defaults:
+        return dict(entry)
     known = schema.fields_of(definition)
     left_out = {"kind", *_replaced_by(entry)}
     merged = {n: v for n, v in defaults.items() if n in known and n not in left_out}

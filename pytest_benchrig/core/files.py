@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -97,7 +98,10 @@ def parse_file(
     except JsonFault as fault:
         message = f"not valid JSON: {fault.message} (line {fault.line}, column {fault.column})"
         return LoadedFile((), (Problem(path, fault.line, "", "", message),))
-    return _Parse(text, path, document, read_prompt, existing_marks, check_types).run()
+    with warnings.catch_warnings():
+        # What Python or regex thinks of the style of somebody's code is no fault of the file.
+        warnings.simplefilter("ignore")
+        return _Parse(text, path, document, read_prompt, existing_marks, check_types).run()
 
 
 class _Parse:
@@ -122,7 +126,7 @@ class _Parse:
         self._first_line: dict[str, int] = {}
         self._defaults: Mapping[str, JsonValue] = {}
         self._suite = suite_of_file(PurePosixPath(path.replace("\\", "/")).stem)
-        self._suite_is_checked = False
+        self._good_suites: set[str] = set()
 
     def run(self) -> LoadedFile:
         document = self._document
@@ -178,7 +182,7 @@ class _Parse:
         for finding in found:
             self._file_problem(element.line, "suite", finding.message, finding.hint)
         if not found:
-            self._suite, self._suite_is_checked = element.value, True
+            self._suite = element.value
 
     def _take_defaults(self, element: Element) -> None:
         found = self._text_findings(element)
@@ -274,13 +278,15 @@ class _Parse:
         return schema.findings(definition, value)
 
     def _suite_findings(self, entry: Mapping[str, JsonValue]) -> list[Finding]:
-        if "suite" not in entry and self._suite_is_checked:
-            return []
         suite = entry.get("suite", self._suite)
+        if suite in self._good_suites:
+            return []
         hint = "" if "suite" in entry else 'the file\'s name gives it; set "suite"'
         found = schema.findings("suite", suite)
         if not found and (mark := mark_finding(suite, "suite", self._marks)):
             found = [mark]
+        if not found:
+            self._good_suites.add(suite)
         return [Finding(("suite",), f.message, hint or f.hint) for f in found]
 
     def _tag_findings(self, entry: Mapping[str, JsonValue]) -> list[Finding]:

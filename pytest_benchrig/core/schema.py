@@ -67,9 +67,11 @@ def _compile(schema: Mapping[str, Any]) -> Check:
         parts.append(_COMPILERS[word](schema))
     if "required" in schema:
         parts.append(_required(schema["required"]))
-    if len(parts) == 1:
-        return parts[0]
-    every = tuple(parts)
+    return parts[0] if len(parts) == 1 else _every(parts)
+
+
+def _every(checks: Iterable[Check]) -> Check:
+    every = tuple(checks)
 
     def check(value: Any) -> bool:
         for part in every:  # noqa: SIM110 - a generator would double the cost
@@ -114,7 +116,8 @@ def _type(schema: Mapping[str, Any]) -> Check:
 
 
 def _required(names: Sequence[str]) -> Check:
-    return lambda v: not isinstance(v, dict) or all(name in v for name in names)
+    needed = frozenset(names)
+    return lambda v: not isinstance(v, dict) or needed <= v.keys()
 
 
 def _properties(schema: Mapping[str, Any]) -> Check:
@@ -172,8 +175,15 @@ def _bound(word: str, holds: Callable[[Any, Any], bool]) -> Callable[[Mapping[st
 
 
 def _any_of(schema: Mapping[str, Any]) -> Check:
-    checks = [_compile(part) for part in schema["anyOf"]]
-    return lambda v: any(check(v) for check in checks)
+    checks = tuple(_compile(part) for part in schema["anyOf"])
+
+    def check(value: Any) -> bool:
+        for part in checks:  # noqa: SIM110 - a generator would double the cost
+            if part(value):
+                return True
+        return False
+
+    return check
 
 
 def _one_of(schema: Mapping[str, Any]) -> Check:
@@ -182,8 +192,7 @@ def _one_of(schema: Mapping[str, Any]) -> Check:
 
 
 def _all_of(schema: Mapping[str, Any]) -> Check:
-    checks = [_compile(part) for part in schema["allOf"]]
-    return lambda v: all(check(v) for check in checks)
+    return _every([_compile(part) for part in schema["allOf"]])
 
 
 def _if(schema: Mapping[str, Any]) -> Check:
@@ -327,10 +336,25 @@ _BY_KIND = {
 }
 
 
-def kinds_with(name: str) -> list[str]:
+def kinds_with(name: str) -> tuple[str, ...]:
     """The kinds that have a field of this name."""
-    found = {kind: None for part, kind in _BY_KIND.items() if name in fields_of(part)}
-    return list(found)
+    return _kinds_by_field().get(name, ())
+
+
+@functools.cache
+def _kinds_by_field() -> dict[str, tuple[str, ...]]:
+    found: dict[str, dict[str, None]] = {}
+    for part, kind in _BY_KIND.items():
+        for name in fields_of(part):
+            found.setdefault(name, {})[kind] = None
+    return {name: tuple(kinds) for name, kinds in found.items()}
+
+
+@functools.cache
+def telling_fields() -> dict[str, tuple[str, ...]]:
+    """The fields that tell of a kind, with the kinds that have them."""
+    common = common_fields()
+    return {name: kinds for name, kinds in _kinds_by_field().items() if name not in common}
 
 
 @functools.cache

@@ -10,7 +10,6 @@ import ast
 import functools
 import json
 import re
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -30,6 +29,7 @@ _PLAIN_PATTERN = re.compile(r"[\w \-,:;'\"%&=<>!/@]*")
 _SELF_EVIDENT = re.compile(r"[A-Za-z]+|[0-9]{1,18}")
 _MARKER = re.compile(r"final\s+answer", re.IGNORECASE)
 _BETWEEN = " \t:=*_#`|–—-"
+_ASSERTS_BRACKET = re.compile(r"\bassert\s*\(")
 _PLACEHOLDER = re.compile(r"[<\[({][^<>\[\](){}]*[>\])}][.\s]*|\.{3}|…|")
 
 
@@ -100,9 +100,7 @@ def pattern_problem(pattern: str, *, search: bool) -> str:
     import regex
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compiled = regex.compile(pattern, regex.IGNORECASE)
+        compiled = regex.compile(pattern, regex.IGNORECASE)
     except (regex.error, RecursionError, OverflowError, ValueError) as problem:
         return f"is not a regular expression: {problem}"
     if search and compiled.search("", timeout=1.0) is not None:
@@ -162,16 +160,15 @@ def coding_findings(spec: CodingSpec, prompt: str) -> Iterator[Finding]:
 def python_problem(source: str) -> str:
     """Why a text cannot be run as Python statements, "" if it can."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(source)
-            compile(tree, "<scenario>", "exec", dont_inherit=True)
+        compile(source, "<scenario>", "exec", dont_inherit=True)
+        maybe_tuple = _ASSERTS_BRACKET.search(source) is not None
+        tree = ast.parse(source) if maybe_tuple else None
     except SyntaxError as problem:
         line = f" (line {problem.lineno} of it)" if "\n" in source and problem.lineno else ""
         return f"does not parse: {problem.msg}{line}"
     except (ValueError, RecursionError, MemoryError, OverflowError) as problem:
         return f"does not parse: {problem or type(problem).__name__}"
-    for node in ast.walk(tree):
+    for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Assert) and isinstance(node.test, ast.Tuple) and node.test.elts:
             return "asserts a tuple, which is always true: write it without the parentheses"
     return ""
