@@ -23,7 +23,6 @@ SYSCTL = (
     "hw.memsize",
     "machdep.cpu.brand_string",
     "iogpu.wired_limit_mb",
-    "vm.swapusage",
 )
 VM_STAT = ("vm_stat",)
 THERM = ("pmset", "-g", "therm")
@@ -88,19 +87,6 @@ def parse_sysctl(text: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def parse_swapusage(text: str) -> float:
-    """Used swap in MiB from ``total = 2048.00M  used = 1021.25M  free = ...``.
-
-    Raises:
-        SensorError: It does not say.
-    """
-    found = re.search(r"used = ([\d.,]+)([KMGT])", text)
-    if found is None:
-        raise SensorError(f"vm.swapusage: {text[:60]!r} does not say what is used")
-    scale = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}[found.group(2)]
-    return float(found.group(1).replace(",", ".")) * scale
-
-
 def parse_vm_stat(text: str) -> dict[str, float]:
     """The counters of ``vm_stat`` in MiB by their name there.
 
@@ -153,6 +139,10 @@ class AppleSensor:
         """Use of the GPU and the memory it holds."""
         missing = dict(self._missing)
         limit = parse_therm(self._run(THERM))
+        paging = parse_vm_stat(self._run(VM_STAT))
+        swapped = None
+        if "Swapins" in paging and "Swapouts" in paging:
+            swapped = paging["Swapins"] + paging["Swapouts"]
         throttles = None if limit is None else (("speed limit",) if limit < 100 else ())
         if limit is None:
             missing["throttles"] = "pmset has recorded no speed limit"
@@ -168,7 +158,8 @@ class AppleSensor:
                     missing=missing,
                 )
                 for number, gpu in enumerate(parse_ioreg(self._run(IOREG)))
-            )
+            ),
+            swapped_mb=swapped,
         )
 
     def processes(self) -> tuple[GpuProcess, ...]:

@@ -38,6 +38,7 @@ class Gathered:
     gpus: dict[str, GpuFigures] = field(default_factory=dict)
     packages: dict[str, EnergyMeter] = field(default_factory=dict)
     cpu_mhz: Series = field(default_factory=Series)
+    swap_traffic: Series = field(default_factory=Series)
     throttle_events: list[int] = field(default_factory=list)
     battery: Battery | None = None
     ours: frozenset[int] = frozenset()

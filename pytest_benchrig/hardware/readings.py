@@ -123,6 +123,7 @@ class SlowReading:
     cpu_mhz: float | None = None
     throttle_events: int | None = None
     battery: Battery | None = None
+    swapped_mb: float | None = None
     missing: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -130,6 +130,9 @@ def _host(figures: _Figures, data: Gathered, no_host: str) -> None:
     )
     before, after = data.swapped_before, data.swapped_after
     swapped = None if before is None or after is None else max(0.0, after - before)
+    if data.swap_traffic.count > 1:
+        # psutil sees the growth of the used swap only; traffic both ways is seen here.
+        swapped = max(swapped or 0.0, data.swap_traffic.growth)
     figures.put("swapped_mb", swapped, no_host or "the host does not count swap traffic")
     figures.disturbed += swap_reason(swapped)
     _cpu(figures, data, no_host)

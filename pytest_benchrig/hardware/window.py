@@ -158,6 +158,8 @@ class Window:
                 meter.add(at, counter.energy_j)
             if reading.cpu_mhz is not None:
                 data.cpu_mhz.add(at, reading.cpu_mhz)
+            if reading.swapped_mb is not None:
+                data.swap_traffic.add(at, reading.swapped_mb)
             if reading.throttle_events is not None:
                 data.throttle_events.append(reading.throttle_events)
             if reading.battery is not None:
