@@ -1,142 +1,149 @@
-"""The seam between what runs (judge and candidate) and how it is contained (launchers).
+"""The seam between what a program means and where it runs: limits, one run, its outcome.
 
-A launcher starts two processes that share one socket pair and nothing else:
+A launcher starts two fresh processes for each program and joins them by one stream socket:
 
-* the candidate, ``candidate.main(rpc_fd)``, which owns the model's code;
-* the judge, ``judge.main(rpc_fd, report_fd)``, which first reads one job (a frame, see
-  :func:`job_frame`) from its report socket and then writes JSON lines to it, each with the job's
-  token. The model's source travels inside the job; the judge hands it to the candidate.
+* the candidate, which does nothing but ``candidate.main(rpc_fd)``,
+* the judge, which does nothing but ``judge.main(rpc_fd, report_fd, job_fd)``.
 
-The report socket is never open in the candidate, and the candidate's standard output and error
-are pipes of their own that decide nothing.
+Descriptors: the candidate holds 0 (empty), 1 and 2 (captured) and its end of the socket; the judge
+holds its end of the socket, the reading end of the job, the writing end of the reports, and a
+captured 2. Nothing else is open in either. The job (source, assertions, token) is read by the judge
+alone and must never have been in the memory of a process that the candidate is forked from.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, fields
+from typing import Literal, Protocol, TypeAlias
 
-OUTPUT_TAIL_BYTES = 65536
-REPORT_LIMIT_BYTES = 16 * 1024 * 1024
-WALL_MARGIN_SEC = 2.0
-"""How much longer than the program's own limit a launcher waits before it kills everything."""
+SANDBOX_MODULES = (
+    "pytest_benchrig.sandbox.wire",
+    "pytest_benchrig.sandbox.codec",
+    "pytest_benchrig.sandbox.proxy",
+    "pytest_benchrig.sandbox.candidate",
+    "pytest_benchrig.sandbox.judge",
+)
+"""What a process that is forked for either side imports first; the rest follows from these."""
+
+WARM_MODULES = (
+    "abc ast bisect builtins collections collections.abc contextlib copy dataclasses datetime "
+    "decimal enum fractions functools heapq io itertools json keyword linecache math numbers "
+    "operator os random re statistics string sys textwrap time traceback types typing"
+).split()
+"""Standard modules worth importing before the fork, because answers import them."""
+
+REPORT_CAP = 4 << 20
+"""Most bytes of reports that are read; an honest judge stays far below."""
+
+OUTPUT_CAP = 64 << 10
+"""Bytes kept, from the end, of each of the candidate's stdout and stderr; the rest is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a program may use.
+    """Bounds on one program.
 
     Attributes:
-        memory_mb: Address space on top of what the process has when the program starts.
-        cpu_sec: CPU time; ``None`` follows the wall time.
-        processes: Processes and threads, where a limit on them has an effect.
+        memory_mb: Address space of the candidate on top of what the fresh process already has.
+        wall_sec: From the start of the candidate to the judge's end; loading included.
+        cpu_sec: CPU time of the candidate; ``None`` is ``wall_sec`` plus one second.
+        processes: Processes and threads, where forking is allowed at all.
         open_files: Descriptors.
-        file_size_mb: Largest file.
-        allow_fork: Let the program start processes.
-        site_packages: Let the program import installed packages.
+        file_size_mb: Largest file; also the size of the private temporary file systems.
+        allow_fork: Whether the candidate may start processes.
+        site_packages: Whether the candidate sees the installed packages.
 
     Raises:
-        ValueError: A limit is not above zero.
+        ValueError: A limit that is not a positive number.
     """
 
     memory_mb: int = 512
+    wall_sec: float = 10.0
     cpu_sec: float | None = None
     processes: int = 64
     open_files: int = 128
-    file_size_mb: int = 32
+    file_size_mb: int = 64
     allow_fork: bool = False
     site_packages: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("memory_mb", "processes", "open_files", "file_size_mb"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"sandbox limit {name} must be above 0, not {getattr(self, name)}")
-        if self.cpu_sec is not None and self.cpu_sec <= 0:
-            raise ValueError(f"sandbox limit cpu_sec must be above 0, not {self.cpu_sec}")
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if isinstance(value, bool) or value is None:
+                continue
+            if not isinstance(value, int | float) or not 0 < value < float("inf"):
+                raise ValueError(f"sandbox limit {entry.name} must be positive, not {value!r}")
+
+    @property
+    def cpu_limit_sec(self) -> float:
+        """The CPU limit in force."""
+        return self.wall_sec + 1.0 if self.cpu_sec is None else self.cpu_sec
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One program with its assertions, as the judge gets it."""
+    """One run: what the judge reads from its job descriptor up to its end, and the limits."""
 
-    source: str
-    assertions: tuple[str, ...]
-    entry_points: tuple[str, ...] = ()
-    wall_sec: float = 10.0
-    limits: Limits = Limits()
+    job: bytes
+    limits: Limits
+
+
+Cause: TypeAlias = Literal["", "wall", "cpu", "memory", "processes", "file_size", "output"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a pair of processes ended.
+class Outcome:
+    """What was seen of one run from outside.
 
     Attributes:
-        report: What the judge wrote, at most :data:`REPORT_LIMIT_BYTES`.
-        stdout: Tail of the candidate's standard output.
-        stderr: Tail of its standard error.
-        candidate: ``exit 0``, ``signal 9`` and the like; "" where it was still running and had to
-            be killed.
-        judge: The same of the judge.
-        timed_out: Whether the launcher's own deadline passed.
-        cpu_sec: CPU time of the candidate, where known.
-        wall_sec: From start to the judge's end.
+        reports: What the judge wrote on its report descriptor, at most ``REPORT_CAP`` bytes.
+        stdout: The end of what the candidate wrote, at most ``OUTPUT_CAP`` bytes.
+        stderr: The same of its stderr.
+        judge_stderr: The end of the judge's own stderr: empty unless the judge itself failed.
+        judge_exit: As in ``subprocess``: negative for a signal; ``None`` if it had to be killed.
+        candidate_exit: The same; the launcher kills the candidate when the judge has ended, and
+            that is ``None`` as well.
+        ended_by: The limit that ended the run, "" if none did.
+        wall_sec: From the start of the candidate to the end of the judge.
+        cpu_sec: CPU time of the candidate's process tree, ``None`` where it is not known.
+        setup_error: Why the program could not be started at all, else "".
     """
 
-    report: bytes
+    reports: bytes
     stdout: bytes = b""
     stderr: bytes = b""
-    candidate: str = ""
-    judge: str = ""
-    timed_out: bool = False
-    cpu_sec: float | None = None
+    judge_stderr: bytes = b""
+    judge_exit: int | None = None
+    candidate_exit: int | None = None
+    ended_by: Cause = ""
     wall_sec: float = 0.0
+    cpu_sec: float | None = None
+    setup_error: str = ""
 
 
 class Launcher(Protocol):
-    """Starts a contained pair, waits for the judge, and leaves nothing behind."""
+    """Runs programs at one level of containment; ``run`` may be called from several threads."""
 
     level: str
+    """``namespace``, ``landlock``, ``seatbelt`` or ``process``."""
 
-    def run(self, program: Program, token: str) -> Ended:
-        """Run one program to its end; safe to call from several threads.
+    def run(self, program: Program) -> Outcome:
+        """Run one program to its end or its limit.
 
-        Raises:
-            OSError: The pair could not be started.
+        When the judge ends, or at the wall limit, every process of the run is killed and reaped
+        before this returns, also those that left their session, and no file of it is left.
+        The judge ends by itself soon after the candidate has died.
         """
         ...
 
     def close(self) -> None:
-        """End whatever is kept warm."""
+        """End whatever was kept warm."""
         ...
 
 
-def job_frame(program: Program, token: str) -> bytes:
-    """The judge's first message: four bytes of length, then JSON."""
-    body = json.dumps(
-        {
-            "token": token,
-            "source": program.source,
-            "assertions": list(program.assertions),
-            "entry_points": list(program.entry_points),
-            "wall_sec": program.wall_sec,
-        }
-    ).encode("ascii")
-    return len(body).to_bytes(4, "big") + body
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """Why no launcher of the wanted level works here, and the way out."""
 
-
-def environment(names: Sequence[tuple[str, str]] = ()) -> dict[str, str]:
-    """The fixed environment of both processes; nothing of the user's is in it."""
-    fixed = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": "/nonexistent",
-        "TMPDIR": "/tmp",
-        "LANG": "C.UTF-8",
-        "LC_ALL": "C.UTF-8",
-        "PYTHONHASHSEED": "0",
-        "PYTHONUTF8": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    fixed.update(names)
-    return fixed
+    reason: str
+    remedy: str
