@@ -85,8 +85,12 @@ def _from_proc(port: int, proc: str) -> list[Listener]:
             if len(fields) < 10 or fields[3] != _LISTEN:
                 continue
             host, _, number = fields[1].rpartition(":")
-            if int(number, 16) == port:
-                found.append(Listener(kernel_address(host), port, int(fields[7]), int(fields[9])))
+            try:
+                if int(number, 16) == port:
+                    address, uid, inode = kernel_address(host), int(fields[7]), int(fields[9])
+                    found.append(Listener(address, port, uid, inode))
+            except ValueError:
+                continue  # a line of another format says nothing about this port
     return found
 
 

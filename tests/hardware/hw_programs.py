@@ -15,11 +15,8 @@ family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
 server = socket.socket(family)
 server.bind((sys.argv[1], 0))
 server.listen()
-print(server.getsockname()[1], flush=True)
-children = [os.fork() for _ in range(int(sys.argv[2]))]
-if 0 in children:
-    sys.stdin.read()
-    os._exit(0)
+if all(os.fork() for _ in range(int(sys.argv[2]))):
+    print(server.getsockname()[1], flush=True)
 sys.stdin.read()
 """
 
