@@ -148,7 +148,7 @@ def test_tag_names() -> None:
 
 
 def test_many_tags_are_split_in_reasonable_steps() -> None:
-    for text in ("<thought>" * 20_000, "`<think>" * 20_000, "</think>\n```\n" * 5_000):
+    for text in ("<thought>" * 20_000, "`<think>" * 20_000, "</think>\n```\n" * 1_000):
         assert split(text).has_think_tags
     assert split("`<think>`" * 20_000).answer
 

@@ -1,0 +1,268 @@
+"""Finding the marked answer of a reply: the value after its last Final answer marker."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pytest_benchrig.core.latex import simplify_latex
+from pytest_benchrig.core.scenario import AnswerSpec
+
+_TAG = re.compile(
+    r"</?(?:b|strong|i|em|u|s|p|br|hr|span|div|code|pre|kbd|tt|mark|small|big|sub|sup|font|center|"
+    r"h[1-6]|ul|ol|li|table|thead|tbody|tr|td|th|blockquote|section|details|summary)"
+    r"(?:\s[^<>\n]{0,200})?\s?/?>",
+    re.IGNORECASE,
+)
+_QUICK = re.compile(r"final.{1,40}?answer", re.IGNORECASE)
+_DRESS = r"[*_`~]"
+_MARKER = re.compile(
+    rf"(?P<words>{_DRESS}*final{_DRESS}*[ \t]+{_DRESS}*answer(?![\w])|{_DRESS}*final{_DRESS}*[ \t]+"
+    rf"{_DRESS}*answer(?=_))(?P<dress1>[ \t]*{_DRESS}*)"
+    rf"(?P<is>[ \t]*{_DRESS}*is(?![\w']){_DRESS}*)?(?P<dress2>[ \t]*{_DRESS}*[ \t]*)"
+    rf"(?P<sign>[:=|]|-(?![0-9.])|[–—](?![0-9])|—)?(?P<dress3>{_DRESS}*)(?P<more>[ \t]*:?)",
+    re.IGNORECASE,
+)
+_LIST_MARK = re.compile(r"(?:[-*+•‣◦▪●–]|[0-9]{1,3}[.)]|\([0-9]{1,3}\))(?=[ \t])[ \t]+")
+_ONLY_DRESS = re.compile(r"[\s*_`~#>|:=\-–—.]*")
+_FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*[\w+-]*[ \t]*")
+_QUOTES = {'"': '"', "“": "”", "”": "”", "„": "”", "«": "»", "»": "«", "‘": "’", "'": "'", "`": "`"}
+_THOUSANDS = re.compile(
+    r"(?<![0-9.,])(?<![0-9] )[0-9]{1,3}(?:(?:,[0-9]{3})+|(?: [0-9]{3})+)(?![0-9]|[ ,][0-9])"
+)
+_LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*\)")
+_STARS = re.compile(r"(?<![0-9])\*\*|\*\*(?![0-9])")
+_PAIRS = (
+    re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]*?[^\s*]|[^\s*])\*(?![\w*])"),
+    re.compile(r"(?<!\w)__(?=\S)(.+?)(?<=\S)__(?!\w)"),
+    re.compile(r"(?<!\w)_(?=[^\s_])(.+?)(?<=[^\s_])_(?!\w)"),
+    re.compile(r"~~(?=\S)(.+?)(?<=\S)~~"),
+    re.compile(r"(`+)(?!`)\s?(.+?)\s?(?<!`)\1(?!`)"),
+)
+_PREDICATES = frozenset(
+    [
+        "above",
+        "below",
+        "correct",
+        "right",
+        "wrong",
+        "useful",
+        "helpful",
+        "clear",
+        "given",
+        "shown",
+        "stated",
+        "ready",
+        "complete",
+        "here",
+        "there",
+        "as",
+        "in",
+        "not",
+        "what",
+        "that",
+        "this",
+        "the",
+        "therefore",
+        "thus",
+        "so",
+        "provided",
+        "displayed",
+        "presented",
+        "written",
+        "marked",
+        "boxed",
+        "expected",
+        "required",
+        "needed",
+        "important",
+        "always",
+        "never",
+        "only",
+        "also",
+        "just",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """A marker: the line it stands on, the rest of the line, and how sure it is one."""
+
+    line: int
+    rest: str
+    strong: bool
+    quoted: bool
+
+
+def wanted_values(spec: AnswerSpec) -> tuple[str, ...]:
+    """The patterns of which one must match; without any, the expected answer itself."""
+    return spec.accepted_patterns or (re.escape(spec.expected_answer.strip()),)
+
+
+def marked_values(answer: str) -> tuple[str, ...]:
+    """The value after the last marker that has one, in the forms in which it may match.
+
+    The forms are the same value, as written first and with everything removed last: Markdown,
+    LaTeX, dollar signs, surrounding quotation marks, trailing emoji, thousands separators and
+    one full stop. Empty where the reply has no marked answer.
+
+    Args:
+        answer: A reply without its trace, in normal form.
+    """
+    plain = simplify_latex(answer) if _needs_latex(answer) else answer
+    if not _QUICK.search(plain):
+        return ()
+    lines = plain.split("\n")
+    found: tuple[str, ...] = ()
+    strong_found = False
+    for marked in _markers(lines):
+        forms = _forms(marked, lines)
+        if not forms or (strong_found and not marked.strong and not _is_value(forms[-1])):
+            continue
+        found, strong_found = forms, strong_found or marked.strong
+    return found
+
+
+def _needs_latex(answer: str) -> bool:
+    return "\\" in answer or "$" in answer or "{" in answer or "^" in answer
+
+
+def _markers(lines: list[str]) -> Iterator[_Marked]:
+    for index, raw in enumerate(lines):
+        if not _QUICK.search(raw):
+            continue
+        line = _TAG.sub("", html.unescape(raw) if "&" in raw else raw)
+        last = None
+        for match in _MARKER.finditer(line):
+            last = _marked(index, line, match) or last
+        if last is not None:
+            yield last
+
+
+def _marked(index: int, line: str, match: re.Match[str]) -> _Marked | None:
+    before = line[: match.start()]
+    rest = line[match.end() :]
+    lead = _without_dress(before)
+    sign = match["sign"]
+    colon = sign == ":" or match["more"].strip() == ":"
+    quoted = before.rstrip(" *_`~")[-1:] in _QUOTES and before[-1:] != "'"
+    if not lead:
+        strong = sign is not None or not rest.strip(" \t*_`~#|")
+        if sign is None and rest[:1].isalnum() and not match["dress2"].strip(" "):
+            apart = match["dress1"] + (match["is"] or "") + match["dress2"] + match["more"]
+            if not apart.strip(" \t") and not apart:
+                return None
+        return _Marked(index, rest, strong, quoted)
+    if not before[-1:].isspace() and before[-1:] not in "*_`~\"“„':(|>":
+        return None
+    if colon or before.rstrip(" \t*_`~\"“„'").endswith(":"):
+        return _Marked(index, rest, True, quoted)
+    return None
+
+
+def _without_dress(before: str) -> str:
+    """What stands before the marker without marks of headings, lists, quotes, tables, emoji."""
+    text = before.strip()
+    for _ in range(4):
+        text = _LIST_MARK.sub("", text + " ", count=1).strip()
+    return "" if not any(c.isalnum() for c in text) else text
+
+
+def _forms(marked: _Marked, lines: list[str]) -> tuple[str, ...]:
+    forms = value_forms(marked.rest, quoted=marked.quoted)
+    if forms:
+        return forms
+    if not marked.strong:
+        return ()
+    for line in lines[marked.line + 1 :]:
+        if _FENCE.fullmatch(line) or _ONLY_DRESS.fullmatch(line):
+            continue
+        bare = re.sub(r"^[ \t]*(?:>[ \t]*|#{1,6}[ \t]+)*", "", line)
+        bare = _LIST_MARK.sub("", bare, count=1) if _LIST_MARK.match(bare) else bare
+        forms = value_forms(bare, quoted=False)
+        if forms:
+            return forms
+    return ()
+
+
+def _is_value(value: str) -> bool:
+    """Whether the rest of a line that only begins with the words is an answer of its own."""
+    if any(c.isdigit() for c in value):
+        return True
+    words = value.lower().split()
+    return 0 < len(words) <= 4 and words[0].strip(".,;!") not in _PREDICATES
+
+
+def value_forms(text: str, *, quoted: bool) -> tuple[str, ...]:
+    """A value in the forms in which it may match, the one with all removed last."""
+    raw = text.strip()
+    if "&" in raw:
+        raw = html.unescape(raw)
+    raw = _TAG.sub("", raw).strip().strip("|").strip()
+    bare = _without_markdown(raw)
+    if not bare.strip():
+        return ()
+    forms = [raw]
+    stop_taken = False
+    while True:
+        before = bare
+        bare = _without_markdown(_without_emoji(bare))
+        bare = _without_quotes(bare, alone=quoted)
+        if not stop_taken and bare[-1:] in ".。" and len(bare) > 1:
+            forms.append(bare)
+            bare, stop_taken = bare[:-1].rstrip(), True
+        if bare == before:
+            break
+    forms.append(bare)
+    joined = without_thousands(bare)
+    if joined != bare:
+        forms.append(joined)
+    return tuple(dict.fromkeys(forms))
+
+
+def without_thousands(text: str) -> str:
+    """Separators between groups of exactly three digits go; a dot is never one."""
+    return _THOUSANDS.sub(lambda m: m[0].replace(",", "").replace(" ", ""), text)
+
+
+def _without_markdown(text: str) -> str:
+    text = text.strip()
+    if not any(c in text for c in "*_`~[#|"):
+        return text
+    text = _LINK.sub(r"\1", text)
+    text = _STARS.sub("", text)
+    for pair in _PAIRS:
+        text = pair.sub(lambda m: m[m.re.groups], text)
+    text = re.sub(r"[ \t]+#+$", "", text)
+    text = re.sub(r"^[*`]+|[*`]+$|^~~|~~$", "", text)
+    return text.strip().strip("|").strip()
+
+
+def _without_quotes(text: str, *, alone: bool) -> str:
+    if len(text) >= 2 and _QUOTES.get(text[0]) == text[-1]:
+        return text[1:-1].strip()
+    if alone and text[-1:] in _QUOTES.values() and text[:-1].count(text[-1]) == 0:
+        return text[:-1].rstrip()
+    return text
+
+
+def _without_emoji(text: str) -> str:
+    end = len(text)
+    while end > 0 and (_is_emoji(text[end - 1]) or text[end - 1] == " "):
+        end -= 1
+    return text[:end] if end else text
+
+
+def _is_emoji(char: str) -> bool:
+    """Pictures at the end of a line; chess pieces, cards and signs such as ° are answers."""
+    code = ord(char)
+    return (
+        0x1F300 <= code <= 0x1FAFF
+        or 0x1F1E6 <= code <= 0x1F1FF
+        or 0x2700 <= code <= 0x27BF
+        or (0x2600 <= code <= 0x26FF and not 0x2654 <= code <= 0x2667)
+        or code in (0x2B50, 0x2B55, 0x231A, 0x231B)
+    )

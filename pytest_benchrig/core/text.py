@@ -1,0 +1,108 @@
+"""The one normal form of text before it is judged: replies, expected answers and patterns."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+_SPACES = (0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000)
+_INVISIBLE = (
+    0xAD,
+    0x34F,
+    0x180E,
+    *range(0x200B, 0x2010),
+    *range(0x202A, 0x202F),
+    *range(0x2060, 0x2070),
+    0x20E3,
+    0xFE0E,
+    0xFE0F,
+    0xFEFF,
+)
+_WIDE_SIGNS = (
+    *range(0xFF01, 0xFF21),
+    *range(0xFF3B, 0xFF41),
+    *range(0xFF5B, 0xFF5F),
+    *range(0xFFE0, 0xFFE7),
+    *range(0xFE50, 0xFE6C),
+    *range(0x1D7CE, 0x1D800),
+)
+_HYPHENS = (0x2010, 0x2011, 0x2212)
+_BARS = (0x2044, 0x2215)
+_VULGAR = re.compile(r"([0-9]?)([\u00bc-\u00be\u2150-\u215e\u2189])")
+_SPACED_MINUS = re.compile("\u2212 +(?=[0-9])")
+_TIGHT_EN_DASH = re.compile("\u2013(?=[0-9])")
+_ENDS_AN_OPERAND = frozenset(")]%°")
+
+
+@lru_cache(maxsize=1)
+def _table() -> dict[int, str]:
+    table = dict.fromkeys(_SPACES, " ")
+    table.update(dict.fromkeys(_INVISIBLE, ""))
+    table.update(dict.fromkeys(_HYPHENS, "-"))
+    table.update(dict.fromkeys(_BARS, "/"))
+    table.update({0x2028: "\n", 0x2029: "\n"})
+    for code in _WIDE_SIGNS:
+        plain = unicodedata.normalize("NFKC", chr(code))
+        if plain.isascii() or len(plain) == 1:
+            table[code] = plain
+    return table
+
+
+def normalise(text: str) -> str:
+    """Bring text into the form in which it is judged.
+
+    Unicode NFC for words; NFKC for digits and signs (full-width digits, U+2212 becomes the
+    ASCII minus, vulgar fractions); every kind of space becomes a space, runs of them stay;
+    line ends become LF; zero-width characters and BOM go. An en dash right before a digit is a
+    minus where nothing stands before it that could be subtracted from. Superscripts stay, since
+    10² is not 102.
+    """
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFC", text)
+    if "\u2212" in text or "\u2013" in text:
+        text = _minus_signs(text)
+    text = _VULGAR.sub(_spelt_out, text)
+    return text.translate(_table())
+
+
+def _spelt_out(match: re.Match[str]) -> str:
+    fraction = unicodedata.normalize("NFKC", match[2]).replace("\u2044", "/")
+    return f"{match[1]} {fraction}" if match[1] else fraction
+
+
+def _minus_signs(text: str) -> str:
+    """Spaced minus signs and en dashes that are signs of a number become tight minus signs."""
+    text = text.translate(dict.fromkeys(_SPACES, " "))
+
+    def unary(match: re.Match[str]) -> str:
+        return "-" if not follows_operand(text, match.start()) else match[0]
+
+    text = _SPACED_MINUS.sub(unary, text)
+    return _TIGHT_EN_DASH.sub(unary, text)
+
+
+def follows_operand(text: str, position: int) -> bool:
+    """Whether what stands before ``position`` on its line can be subtracted from."""
+    index = position - 1
+    while index >= 0 and text[index] == " ":
+        index -= 1
+    if index < 0:
+        return False
+    before = text[index]
+    if before in _ENDS_AN_OPERAND or before in "0123456789":
+        return True
+    return index == position - 1 and is_letter(before)
+
+
+def is_letter(char: str) -> bool:
+    """A letter of a script that puts spaces between words, so that it sticks to a number."""
+    return char.isalpha() and ord(char) < 0x2E80
+
+
+def count_words(text: str) -> int:
+    """Words of a text: what stands between white space and holds a letter or a digit."""
+    return sum(1 for word in text.split() if any(map(str.isalnum, word)))
