@@ -1,0 +1,47 @@
+"""Fixtures: servers that the tests script, on real sockets."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pytest_benchrig.runtimes.scripted import ScriptedServer, scripted_server
+from tests.runtimes.support import Canned, CannedFactory, CannedServer, Opener
+
+
+@pytest.fixture
+def canned() -> Iterator[CannedFactory]:
+    """``canned(response, ...)`` starts a server that answers with these responses."""
+    servers: list[CannedServer] = []
+
+    def start(*responses: Canned, tls: ssl.SSLContext | None = None) -> CannedServer:
+        servers.append(CannedServer(responses, tls))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def scripted() -> Iterator[ScriptedServer]:
+    """The scripted server in a process of its own."""
+    with scripted_server() as server:
+        yield server
+
+
+@pytest.fixture
+def opened() -> Iterator[Opener]:
+    """Makes runtimes and closes them."""
+    runtimes: list[Any] = []
+
+    def make(kind: Any, url: str, **known: Any) -> Any:
+        runtimes.append(kind(url, **{"target_model": "m", **known}))
+        return runtimes[-1]
+
+    yield make
+    for runtime in runtimes:
+        runtime.close()
