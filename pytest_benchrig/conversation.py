@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from pytest_benchrig.client import TargetClient
 from pytest_benchrig.core import assemble
 from pytest_benchrig.core.generation import Message, RuntimeFault, ToolCall
-from pytest_benchrig.core.record import Record
+from pytest_benchrig.core.record import Outcome, Record
 from pytest_benchrig.core.request import plan_request
 from pytest_benchrig.core.scenario import Scenario, ToolUseSpec
 from pytest_benchrig.core.thinking import ReasoningParser
 
 if TYPE_CHECKING:
     from pytest_benchrig.active import Active
+    from pytest_benchrig.core.tool_calls import TurnVerdict
 
 
 class ConversationBroken(RuntimeFault):
@@ -73,7 +74,7 @@ def converse(active: Active, client: TargetClient, scenario: Scenario, record: R
     )
     record = assemble.with_plan(record, plan)
     messages = list(plan.request.messages)
-    verdicts = []
+    verdicts: list[TurnVerdict] = []
     calls: list[ToolCall] = []
     latency = 0.0
     for turn in spec.turns:
@@ -99,9 +100,8 @@ def converse(active: Active, client: TargetClient, scenario: Scenario, record: R
         latency += (generation.marks.end_ns - generation.marks.start_ns) / 1e9
         calls += generation.tool_calls
         answer = "" if split.truncated_thinking else split.answer
-        verdict = judge_turn(turn, spec.tools, answer, generation.tool_calls)
-        verdicts.append(verdict)
-        if not verdict.passed:
+        verdicts.append(judge_turn(turn, spec.tools, answer, generation.tool_calls))
+        if not verdicts[-1].passed:
             break
         if turn.tool is not None:
             call = generation.tool_calls[0]
@@ -117,8 +117,8 @@ def converse(active: Active, client: TargetClient, scenario: Scenario, record: R
         else:
             messages.append(Message("assistant", answer))
     verdict = judge_conversation(spec, verdicts)
-    outcome = "passed" if verdict.passed else "failed"
+    outcome: Outcome = "passed" if verdict.passed else "failed"
     record = record.replace(
         tool_calls=[dataclasses.asdict(call) for call in calls] or None, total_time_sec=latency
     )
-    return assemble.with_verdict(record, verdict, outcome)  # type: ignore[arg-type]
+    return assemble.with_verdict(record, verdict, outcome)

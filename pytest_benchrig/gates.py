@@ -25,7 +25,7 @@ def report_results(session: pytest.Session, results: Sequence[ThresholdResult]) 
                 keywords={},
                 outcome="failed" if failed else "passed",
                 longrepr=result.message if failed else None,
-                when=when,  # type: ignore[arg-type]
+                when=when,
                 duration=0.0,
                 sections=[("benchrig", result.message)] if when == "call" else [],
             )

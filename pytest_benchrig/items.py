@@ -60,7 +60,8 @@ class Items:
         self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
         self._check_suites(items)
-        kept, dropped = [], []
+        kept: list[pytest.Item] = []
+        dropped: list[pytest.Item] = []
         for item in items:
             suite = self._suite_of(item)
             (kept if suite is None or self._active.wants_suite(suite) else dropped).append(item)
@@ -213,7 +214,7 @@ class Items:
             from pytest_benchrig.junit import properties
 
             kept = [p for p in report.user_properties if not str(p[0]).startswith("benchrig.")]
-            report.user_properties = kept + properties(records)
+            report.user_properties = [*kept, *properties(records)]
         del item.stash[ITEM_RECORD]
 
     def pytest_sessionfinish(self) -> None:

@@ -275,6 +275,6 @@ def add_options(parser: pytest.Parser) -> None:
         parser.addini(
             ini_name(option.name),
             option.help,
-            type="linelist" if option.many else "string",
+            "linelist" if option.many else "string",
             default=[] if option.many else "",
         )

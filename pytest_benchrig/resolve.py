@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -39,19 +38,17 @@ def resolve_targets(active: Active) -> tuple[Target, ...]:
         from pytest_benchrig.replaying import recorded_targets
 
         return recorded_targets(recorded)
-    return unique(_expand(active, text) for text in settings.models)
+    return unique(active.config, (_expand(active, text) for text in settings.models))
 
 
-def unique(groups: Iterable[Sequence[Target]]) -> tuple[Target, ...]:
+def unique(config: pytest.Config, groups: Iterable[Sequence[Target]]) -> tuple[Target, ...]:
     """The targets once each; a duplicate is merged with a warning."""
     found: dict[str, Target] = {}
     for group in groups:
         for target in group:
             if str(target) in found:
-                warnings.warn(
-                    DuplicateTargetWarning(f"target {target} was asked for twice; it runs once"),
-                    stacklevel=2,
-                )
+                text = f"target {target} was asked for twice; it runs once"
+                config.issue_config_time_warning(DuplicateTargetWarning(text), stacklevel=2)
             found.setdefault(str(target), target)
     return tuple(found.values())
 

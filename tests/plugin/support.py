@@ -143,7 +143,7 @@ class Project:
 
     def run(self, *args: str, model: str = "openai:demo", workers: int = 0) -> pytest.RunResult:
         """Run pytest in a process of its own against the scripted server."""
-        words = ["-p", "no:randomly", f"-n{workers}"] if workers else ["-p", "no:randomly"]
+        words = ["-p", "no:hypothesispytest", *([f"-n{workers}"] if workers else [])]
         if model:
             words += ["--benchrig-model", model, "--benchrig-warmup-runs", "0"]
         if self.url and "--benchrig-base-url" not in args:

@@ -111,7 +111,7 @@ def test_the_location_of_an_item_is_the_line_of_its_entry(project: Project) -> N
     result = project.run("--co", "-q", "-s")
 
     # 0-based: the second line of the file opens the first entry.
-    result.stdout.fnmatch_lines(["AT scenarios/reasoning.json 1", "AT scenarios/reasoning.json 9"])
+    result.stdout.fnmatch_lines(["AT scenarios/reasoning.json 1", "AT scenarios/reasoning.json 10"])
 
 
 def test_an_error_in_one_entry_leaves_the_others(project: Project) -> None:
