@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import urlsplit
 
 LOOPBACK = "127.0.0.1"
@@ -93,7 +95,10 @@ def _host_and_port(authority: str) -> tuple[str, str]:
 
 def is_loopback_url(url: str) -> bool:
     """Whether the URL's host is this machine by its loopback address or name."""
-    host = (urlsplit(url if "://" in url else f"http://{url}").hostname or "").lower()
+    try:
+        host = (urlsplit(url if "://" in url else f"http://{url}").hostname or "").lower()
+    except ValueError:
+        return False
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -103,5 +108,17 @@ def is_loopback_url(url: str) -> bool:
 
 
 def foundry_daemon_url() -> str | None:
-    """The address in Foundry Local's daemon file, ``None`` where there is no readable one."""
+    """The address in Foundry Local's daemon file; ``None`` where there is no readable one.
+
+    The daemon takes a new port at each start and writes it to ``~/.foundry/daemon.json``
+    (``web_urls``). Only an address of this machine is taken from it.
+    """
+    try:
+        value = json.loads((Path.home() / ".foundry" / "daemon.json").read_text("utf-8"))
+    except (OSError, ValueError, RuntimeError):
+        return None
+    urls = value.get("web_urls") if isinstance(value, dict) else None
+    for url in urls if isinstance(urls, list) else ():
+        if isinstance(url, str) and is_loopback_url(url):
+            return url.rstrip("/")
     return None
