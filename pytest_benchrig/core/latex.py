@@ -1,4 +1,4 @@
-"""Reading LaTeX as the plain text a reader sees: ``\\boxed{\\dfrac{1}{6}}`` is ``1/6``."""
+r"""Reading LaTeX as the plain text a reader sees: ``\boxed{\dfrac{1}{6}}`` is ``1/6``."""
 
 from __future__ import annotations
 
@@ -134,10 +134,10 @@ _DEEPEST = 40
 
 
 def simplify_latex(text: str) -> str:
-    """Replace LaTeX by the text it stands for, and take the dollar signs out.
+    r"""Replace LaTeX by the text it stands for, and take the dollar signs out.
 
     A box that is never closed stays as it is: what it would hold is not known. Fractions read as
-    ``a/b``, a whole number right before one is kept apart from it (``2\\frac12`` is ``2 1/2``).
+    ``a/b``, a whole number right before one is kept apart from it (``2\frac12`` is ``2 1/2``).
     """
     if "{,}" in text:
         text = text.replace("{,}", ",")
@@ -161,7 +161,7 @@ def without_dollars(text: str) -> str:
 
 
 def boxes(text: str) -> list[str]:
-    """The raw contents of each complete ``\\boxed``, outermost first, in order."""
+    r"""The raw contents of each complete ``\boxed``, outermost first, in order."""
     if "\\" not in text:
         return []
     return _Reader(text).boxes()

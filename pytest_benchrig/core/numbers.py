@@ -258,7 +258,8 @@ def big_int(digits: str) -> int:
     if len(digits) <= _CHUNK:
         return int(digits)
     half = len(digits) // 2
-    return big_int(digits[:-half]) * 10**half + big_int(digits[-half:])
+    power: int = 10**half
+    return big_int(digits[:-half]) * power + big_int(digits[-half:])
 
 
 def parse_number(text: str, *, words: bool = False) -> Fraction | None:

@@ -8,10 +8,12 @@ there is no answer. Tags in code spans and code blocks of the answer are text.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
+
+from pytest_benchrig.core.code_regions import CodeRegions
 
 DEFAULT_THINK_TAGS = ("think", "thinking", "thought", "|begin_of_thought|")
 """Names of the opening tags. ``|begin_of_x|`` is closed by ``<|end_of_x|>``, ``x`` by ``</x>``."""
@@ -20,11 +22,6 @@ CUTS_OFF = "think"
 """The tag that leaves no answer when it is never closed; any other is then ordinary text."""
 
 _MOST_SPACES = 8
-_FENCE = re.compile(
-    r"(?m)(?:^|(?<=>))[ \t>]{0,40}(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(?P<run>`{3,}|~{3,})"
-    r"(?P<info>[^\n]*)$"
-)
-_TICKS = re.compile("`+")
 _BLANK_LINES = re.compile(r"(?:[ \t]*\r?\n)+")
 
 
@@ -103,87 +100,6 @@ class _Grammar:
         )
 
 
-class _Code:
-    """Where code stands in the answer that begins at a position; found when first asked."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._fences = list(_FENCE.finditer(text))
-        self._starts = [m.start("run") for m in self._fences]
-        self._from = -1
-        self._blocks: list[tuple[int, int]] = []
-        self._line = (-1, -1)
-        self._spans: list[tuple[int, int]] = []
-        self.well_formed = True
-
-    def begin(self, position: int) -> None:
-        """The answer begins here: what stood open before it does not matter."""
-        if position == self._from:
-            return
-        self._from, self._blocks, self.well_formed = position, [], True
-        opener: re.Match[str] | None = None
-        for match in self._fences[bisect_left(self._starts, position) :]:
-            run, info = match["run"], match["info"].strip()
-            if opener is None:
-                if run[0] == "~" or "`" not in info:
-                    opener = match
-            elif run[0] != opener["run"][0] or len(run) < len(opener["run"]):
-                continue
-            elif info:
-                self.well_formed = False
-            else:
-                self._blocks.append((opener.start("run"), match.end()))
-                opener = None
-        if opener is not None:
-            self.well_formed = False
-            self._blocks.append((opener.start("run"), len(self._text)))
-
-    def in_block(self, position: int) -> bool:
-        """Whether a fenced block holds the position."""
-        index = bisect_right(self._blocks, (position, len(self._text))) - 1
-        return index >= 0 and position < self._blocks[index][1]
-
-    def in_span(self, tag: _Tag) -> bool:
-        """Whether a code span on the tag's own line holds the tag."""
-        start = max(self._text.rfind("\n", 0, tag.start) + 1, self._from)
-        end = self._text.find("\n", tag.end)
-        line = (start, len(self._text) if end < 0 else end)
-        if line != self._line:
-            self._line, self._spans = line, _code_spans(self._text, *line)
-        index = bisect_right(self._spans, (tag.start, len(self._text))) - 1
-        return index >= 0 and tag.start < self._spans[index][1]
-
-    def holds(self, tag: _Tag) -> bool:
-        """Whether the tag is text.
-
-        A trace whose opening tag is missing may leave a code block open. Its closing tag then
-        seems to stand in a block; it counts if it begins its line and the blocks do not add up.
-        """
-        if self.in_block(tag.start):
-            line = self._text[self._text.rfind("\n", 0, tag.start) + 1 : tag.start]
-            return not (tag.closes and not self.well_formed and not line.strip())
-        return self.in_span(tag)
-
-
-def _code_spans(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Code spans of a line: a run of backticks up to the next run of the same length."""
-    runs = [m.span() for m in _TICKS.finditer(text, start, end)]
-    later: dict[int, list[int]] = {}
-    for index, (left, right) in enumerate(runs):
-        later.setdefault(right - left, []).append(index)
-    spans: list[tuple[int, int]] = []
-    index = 0
-    while index < len(runs):
-        left, right = runs[index]
-        same = later[right - left]
-        place = bisect_right(same, index)
-        if place < len(same):
-            index = same[place]
-            spans.append((left, runs[index][1]))
-        index += 1
-    return spans
-
-
 def _quoted(text: str, tag: _Tag) -> bool:
     """Whether backticks stand right before and behind the tag."""
     return text[tag.start - 1 : tag.start] == "`" == text[tag.end : tag.end + 1]
@@ -225,7 +141,7 @@ class _Walk:
         self._text = text
         self._tags = tags
         self._separated = separated
-        self._code = _Code(text)
+        self._code = CodeRegions(text)
         self._answer: list[str] = []
         self._trace: list[str] = []
         self._seen = False
@@ -241,7 +157,7 @@ class _Walk:
             tag = self._tags[index]
             index += 1
             self._code.begin(position)
-            if self._code.holds(tag):
+            if self._is_text(tag):
                 continue
             self._seen = True
             if tag.closes:
@@ -259,6 +175,17 @@ class _Walk:
                 return self._made("", truncated=True)
         self._answer.append(self._text[position:])
         return self._made(_joined(self._answer), truncated=False)
+
+    def _is_text(self, tag: _Tag) -> bool:
+        """Whether the tag is text.
+
+        A trace whose opening tag is missing may leave a code block open. Its closing tag then
+        seems to stand in a block; it counts if it begins its line and the blocks do not add up.
+        """
+        if self._code.in_block(tag.start):
+            line = self._text[self._text.rfind("\n", 0, tag.start) + 1 : tag.start]
+            return not (tag.closes and not self._code.well_formed and not line.strip())
+        return self._code.in_span(tag.start, tag.end)
 
     def _close_of(self, tag: _Tag, index: int) -> int | None:
         candidates = self._closing.get(tag.name, [])

@@ -1,0 +1,132 @@
+"""Replies that look right and are wrong, made from the expected answer of a scenario."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pytest_benchrig.core.latex import simplify_latex
+from pytest_benchrig.core.matching import PatternTimeout, fullmatch
+from pytest_benchrig.core.numbers import parse_number
+from pytest_benchrig.core.scenario import AnswerSpec
+from pytest_benchrig.core.text import is_letter, normalise
+
+_DIGITS = re.compile(r"[0-9]+")
+_FLAGS = re.compile(r"^\(\?[aiLmsux]+\)")
+_META = re.compile(r"[\\.^$*+?{}\[\]|()]")
+
+
+def expected_reply(spec: AnswerSpec) -> str:
+    """The expected answer in the form that the check asks for."""
+    return in_form(spec, _expected_value(spec))
+
+
+def in_form(spec: AnswerSpec, value: str) -> str:
+    """A value as a reply of the requested form; facts that must occur stand before it."""
+    facts = "".join(f"{fact}\n" for fact in spec.required_patterns)
+    if spec.check_type == "final_answer":
+        return f"{facts}Final answer: {value}"
+    return f"{facts}{value}"
+
+
+def _expected_value(spec: AnswerSpec) -> str:
+    """The expected answer; for ``regex`` a pattern that is plain text, where it says more."""
+    value = spec.expected_answer.strip()
+    if spec.check_type == "regex" or not value:
+        literals = [
+            literal
+            for literal in (_FLAGS.sub("", p) for p in spec.accepted_patterns)
+            if not _META.search(literal)
+        ]
+        if literals and value.lower() not in [x.lower() for x in literals]:
+            return literals[0]
+    return value
+
+
+def near_misses_of(spec: AnswerSpec) -> tuple[str, ...]:
+    """Replies in the requested form that must fail.
+
+    Numbers off by one, the sign flipped, digits added in front and behind; two neighbouring
+    words swapped. What the scenario lists as another right answer is left out: a value equal to
+    it, and a swap of words that a pattern allows.
+    """
+    value = _expected_value(spec)
+    right = {_key(v) for v in (spec.expected_answer, *_listed(spec))}
+    misses: list[str] = []
+    for wrong in _wrong_numbers(value):
+        if _key(wrong) not in right:
+            misses.append(wrong)
+    if not _DIGITS.search(value):
+        misses += [w for w in _swapped(value) if not _allowed(spec, w)]
+    return tuple(dict.fromkeys(in_form(spec, miss) for miss in misses))
+
+
+def _listed(spec: AnswerSpec) -> list[str]:
+    """The accepted patterns that are plain values."""
+    if spec.check_type == "exact_or_contains":
+        return list(spec.accepted_patterns)
+    found = []
+    for pattern in spec.accepted_patterns:
+        plain = _FLAGS.sub("", pattern).replace("\\", "")
+        if not _META.sub("", plain.replace(".", "")) or not _META.search(plain.replace(".", "")):
+            found.append(plain)
+    return found
+
+
+def _key(text: str) -> object:
+    plain = simplify_latex(normalise(text)).strip().lower()
+    value = parse_number(plain)
+    return plain if value is None else value
+
+
+def _wrong_numbers(value: str) -> Iterator[str]:
+    """Each number of the value made wrong in each way, one at a time."""
+    for match in _DIGITS.finditer(value):
+        start, end, digits = match.start(), match.end(), match[0]
+        number = int(digits) if len(digits) < 4000 else None
+        made = [digits + "0", digits + "7", "1" + digits]
+        if number is not None:
+            made.append(str(number + 1).zfill(len(digits)))
+            if number > 0:
+                made.append(str(number - 1).zfill(len(digits)))
+        for wrong in made:
+            yield value[:start] + wrong + value[end:]
+        if _may_be_signed(value, start):
+            signed = start > 0 and value[start - 1] in "-\u2212"
+            yield (
+                value[: start - 1] + value[start:]
+                if signed
+                else value[:start] + "-" + value[start:]
+            )
+
+
+def _may_be_signed(value: str, start: int) -> bool:
+    """Whether a minus before these digits changes the value: not in dates, clocks and decimals."""
+    before = value[:start].rstrip("-\u2212")
+    last = before[-1:]
+    return not (last.isalnum() or last in (".", ",", ":", "/", "^", "_")) or (
+        last == "" and not before
+    )
+
+
+def _swapped(value: str) -> Iterator[str]:
+    words = value.split(" ")
+    for index in range(len(words) - 1):
+        left, right = words[index], words[index + 1]
+        if not left or not right or left.lower() == right.lower():
+            continue
+        if not all(any(map(is_letter, w)) for w in (left, right)):
+            continue
+        yield " ".join([*words[:index], right, left, *words[index + 2 :]])
+
+
+def _allowed(spec: AnswerSpec, value: str) -> bool:
+    """Whether the scenario means this order too."""
+    if any(_key(value) == _key(p) for p in spec.accepted_patterns):
+        return True
+    if spec.check_type != "final_answer":
+        return any(_key(p) and str(_key(p)) in value.lower() for p in spec.accepted_patterns)
+    try:
+        return any(fullmatch(pattern, value) for pattern in spec.accepted_patterns)
+    except PatternTimeout:
+        return True
