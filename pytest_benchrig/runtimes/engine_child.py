@@ -1,39 +1,30 @@
 """The embedded engine's own process: llama.cpp behind its HTTP server, until the parent is gone.
 
-Run as a script with one argument, a JSON object (see :func:`main`). It imports nothing of this
-package, so that it starts fast and its memory is the engine's alone. One JSON line on standard
-output says that the engine listens, or why it does not; all else goes to standard error, the log.
+One JSON line on standard output says that the engine listens, or why it does not; all else goes to
+standard error, the log.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
-_PARENT_POLL_SEC = 0.5
-_PR_SET_PDEATHSIG = 1
-_SIGKILL = 9
+from pytest_benchrig.runtimes.child import leave_when_stdin_ends, take_stdout, tie_to_parent
 
 
-def main(argument: str) -> None:
+def main(wanted: Mapping[str, Any]) -> None:
     """Serve until standard input ends or the parent is gone.
 
     Args:
-        argument: JSON with ``model`` (path), ``alias``, ``threads`` (or null), ``slots``,
-            ``context`` (tokens of each slot), ``parent`` (its pid), ``bound`` (die with the
-            parent's thread that started us), ``paths`` (where to import the engine from).
+        wanted: ``model`` (path), ``alias``, ``threads`` (or None), ``slots``, ``context`` (tokens
+            of each slot), ``parent`` and ``bound`` as :func:`tie_to_parent` takes them.
     """
-    wanted = json.loads(argument)
-    report = _take_stdout()
-    if wanted["bound"]:
-        _die_with_parent()
-    _leave_if_orphan(wanted["parent"])
-    threading.Thread(target=_watch_stdin, daemon=True).start()
-    sys.path.extend(p for p in wanted["paths"] if p not in sys.path)
+    report = take_stdout()
+    tie_to_parent(wanted["parent"], bound=wanted["bound"])
+    leave_when_stdin_ends()
     try:
         import xllamacpp
     except ImportError as problem:
@@ -45,19 +36,12 @@ def main(argument: str) -> None:
     except Exception as problem:
         report({"event": "failed", "step": "load", "message": str(problem) or repr(problem)})
         os._exit(1)
-    report(
-        {
-            "event": "listening",
-            "url": server.listening_address,
-            "load_sec": time.perf_counter() - began,
-        }
-    )
-    while True:
-        time.sleep(_PARENT_POLL_SEC)
-        _leave_if_orphan(wanted["parent"])
+    load_sec = time.perf_counter() - began
+    report({"event": "listening", "url": server.listening_address, "load_sec": load_sec})
+    threading.Event().wait()
 
 
-def _params(xllamacpp: Any, wanted: dict[str, Any]) -> Any:
+def _params(xllamacpp: Any, wanted: Mapping[str, Any]) -> Any:
     params = xllamacpp.CommonParams()
     params.model.path = wanted["model"]
     alias = wanted["alias"]
@@ -75,40 +59,3 @@ def _params(xllamacpp: Any, wanted: dict[str, Any]) -> Any:
         params.cpuparams.n_threads = wanted["threads"]
         params.cpuparams_batch.n_threads = wanted["threads"]
     return params
-
-
-def _take_stdout() -> Any:
-    """Keep the real standard output for reports; whatever else prints goes to the log."""
-    private = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-
-    def report(event: dict[str, Any]) -> None:
-        private.write(json.dumps(event) + "\n")
-        private.flush()
-
-    return report
-
-
-def _die_with_parent() -> None:
-    """Ask Linux to kill us when the parent dies (prctl(2), PR_SET_PDEATHSIG)."""
-    if not sys.platform.startswith("linux"):
-        return
-    import ctypes
-
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
-
-
-def _leave_if_orphan(parent: int) -> None:
-    if os.name == "posix" and os.getppid() != parent:
-        os._exit(0)
-
-
-def _watch_stdin() -> None:
-    """The parent holds the other end and never writes: its end is ours."""
-    while os.read(0, 4096):
-        continue
-    os._exit(0)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

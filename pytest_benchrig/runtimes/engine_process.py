@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import importlib.util
-import json
 import os
-import queue
-import subprocess
 import sys
-import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from pytest_benchrig.core.generation import FaultKind, JsonValue, RuntimeFault
+from pytest_benchrig.runtimes.children import ChildProcess, log_tail, open_log, package_folder
 from pytest_benchrig.runtimes.faults import ServerError, kind_of_error
 from pytest_benchrig.runtimes.http import Endpoint, HttpClient
-from pytest_benchrig.runtimes.models import Progress, cache_dir, locate_model, model_alias
+from pytest_benchrig.runtimes.models import Progress, locate_model, model_alias
 
 ENGINE_ENVIRONMENT: Mapping[str, str] = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "2000"}
 """ggml's OpenMP barrier spins: without these, one busy process beside the engine cuts decoding to
@@ -29,14 +23,6 @@ a tenth (measured on two cores: 83 to 7 tokens a second; with them 27)."""
 
 START_TIMEOUT_SEC = 300.0
 _HEALTH_POLL_SEC = 0.05
-_STOP_SEC = 5.0
-_LOG_TAIL_BYTES = 4096
-_LOG_TAIL_LINES = 12
-_KEPT_LOGS = 20
-_NEW_GROUP: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) | getattr(
-    subprocess, "CREATE_NO_WINDOW", 0
-)
-_CHILD = Path(__file__).with_name("engine_child.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,17 +119,13 @@ def start(
     return EngineProcess(model, path, settings or EngineSettings(), log_dir).start()
 
 
-def require_engine(model: str) -> str:
-    """The folder that holds the engine's package, found without importing it.
+def require_engine(model: str) -> None:
+    """See that the engine's package is installed, without importing it.
 
     Raises:
         RuntimeFault: ``start``, with the command that installs it.
     """
-    try:
-        spec = importlib.util.find_spec("xllamacpp")
-    except (ImportError, ValueError):
-        spec = None
-    if spec is None or spec.origin is None:
+    if package_folder("xllamacpp") is None:
         raise RuntimeFault(
             "start",
             "the embedded engine needs the package xllamacpp, which is not installed for "
@@ -152,7 +134,6 @@ def require_engine(model: str) -> str:
             phase="start",
             remedy="Run: pip install 'pytest-benchrig[embedded]' (or pip install xllamacpp)",
         )
-    return str(Path(spec.origin).parent.parent)
 
 
 class EngineProcess:
@@ -165,9 +146,8 @@ class EngineProcess:
         self._path = path
         self._settings = settings
         self._log_dir = log_dir
-        self._popen: subprocess.Popen[bytes] | None = None
+        self._child: ChildProcess | None = None
         self._log_path: Path | None = None
-        self._owner = os.getpid()
 
     def again(self, settings: EngineSettings) -> EngineProcess:
         """The same model with other settings, not started."""
@@ -180,22 +160,19 @@ class EngineProcess:
             RuntimeFault: As :func:`start`.
         """
         deadline = time.monotonic() + timeout_sec
-        log_path, log = self._open_log()
-        self._log_path = log_path
-        with log:
-            self._popen = self._launch(log)
+        child = self._child = self._launch()
         atexit.register(self.stop)
         try:
-            said = self._first_word(self._popen, deadline)
+            said = self._first_word(child, deadline)
             url = str(said["url"])
-            context = self._wait_healthy(url, deadline)
+            context = self._wait_healthy(child, url, deadline)
         except BaseException:
             self.stop()
             raise
         return EngineHandle(
             url,
-            self._popen.pid,
-            str(log_path),
+            child.pid,
+            str(self._log_path),
             model_alias(self._model),
             context,
             float(said["load_sec"]),
@@ -204,75 +181,52 @@ class EngineProcess:
 
     def stop(self) -> None:
         """End the process; harmless when it has ended, and in a forked child."""
-        popen, self._popen = self._popen, None
-        if popen is None or os.getpid() != self._owner:
-            return
-        atexit.unregister(self.stop)
-        popen.terminate()
-        try:
-            popen.wait(_STOP_SEC)
-        except subprocess.TimeoutExpired:
-            popen.kill()
-            popen.wait()
-        for pipe in (popen.stdin, popen.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        child, self._child = self._child, None
+        if child is not None:
+            atexit.unregister(self.stop)
+            child.stop()
 
-    def _launch(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _launch(self) -> ChildProcess:
         wanted: dict[str, JsonValue] = {
             "model": str(self._path),
             "alias": model_alias(self._model),
             "threads": self._settings.threads or usable_cpus(),
             "slots": max(1, self._settings.slots),
             "context": self._settings.context,
-            "parent": os.getpid(),
-            # Linux ties the signal to the thread that started the child, not to the process.
-            "bound": threading.current_thread() is threading.main_thread(),
-            "paths": [require_engine(self._model)],
         }
         try:
-            return subprocess.Popen(
-                [sys.executable, "-I", str(_CHILD), json.dumps(wanted)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, **ENGINE_ENVIRONMENT},
-                # Keep the terminal's Ctrl-C from the engine: the session ends it when done with it.
-                start_new_session=True,
-                creationflags=_NEW_GROUP,
-            )
+            self._log_path, log = open_log("embedded", self._log_dir)
+            with log:
+                return ChildProcess(
+                    "engine_child",
+                    wanted,
+                    packages=["xllamacpp"],
+                    log=log,
+                    environment=ENGINE_ENVIRONMENT,
+                )
         except OSError as problem:
-            raise self._fault("start", f"it could not be started ({problem})") from None
+            raise self._fault("start", f"its process or log cannot be made ({problem})") from None
 
-    def _first_word(
-        self, popen: subprocess.Popen[bytes], deadline: float
-    ) -> Mapping[str, JsonValue]:
-        lines: queue.Queue[bytes] = queue.Queue()
-        stdout = popen.stdout
-        if stdout is None:
-            raise self._fault("start", "it has no standard output")
-        threading.Thread(target=lambda: lines.put(stdout.readline()), daemon=True).start()
+    def _first_word(self, child: ChildProcess, deadline: float) -> Mapping[str, JsonValue]:
         try:
-            line = lines.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
+            said = child.read(deadline - time.monotonic())
+        except TimeoutError:
             raise self._fault(
                 "start", "it did not load the model in time", "Try a smaller model"
             ) from None
-        if not line:
-            raise self._died(popen)
-        said = json.loads(line)
+        if said is None:
+            raise self._died(child)
         if said["event"] == "failed":
             raise self._failed(str(said["step"]), str(said["message"]))
-        return dict(said)
+        return said
 
-    def _wait_healthy(self, url: str, deadline: float) -> int:
+    def _wait_healthy(self, child: ChildProcess, url: str, deadline: float) -> int:
         """The window of a slot, once the engine says that it is ready."""
         client = HttpClient(Endpoint.parse(url), f"embedded:{self._model}")
         try:
             while True:
-                if self._popen is not None and self._popen.poll() is not None:
-                    raise self._died(self._popen)
+                if not child.alive:
+                    raise self._died(child)
                 with contextlib.suppress(RuntimeFault):
                     if client.ask("GET", "/health", phase="start", timeout_sec=5.0).ok:
                         props = client.json("GET", "/props", phase="start")
@@ -298,12 +252,8 @@ class EngineProcess:
             )
         return self._load_fault(f"it could not load the model: {message}")
 
-    def _died(self, popen: subprocess.Popen[bytes]) -> RuntimeFault:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            popen.wait(_STOP_SEC)
-        code = popen.returncode
-        how = f"signal {-code}" if code is not None and code < 0 else f"exit status {code}"
-        return self._load_fault(f"it died while starting ({how})")
+    def _died(self, child: ChildProcess) -> RuntimeFault:
+        return self._load_fault(f"it died while starting ({child.how_it_ended()})")
 
     def _load_fault(self, message: str) -> RuntimeFault:
         words = kind_of_error(ServerError(f"{message} {self._log_tail()}"), None)
@@ -330,29 +280,7 @@ class EngineProcess:
         )
 
     def _log_tail(self) -> str:
-        if self._log_path is None:
-            return ""
-        try:
-            text = self._log_path.read_bytes()[-_LOG_TAIL_BYTES:].decode("utf-8", "replace")
-        except OSError:
-            return ""
-        return "\n".join(text.splitlines()[-_LOG_TAIL_LINES:])
-
-    def _open_log(self) -> tuple[Path, IO[bytes]]:
-        name = f"embedded-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}-"
-        wanted = self._log_dir or cache_dir() / "logs"
-        for folder in (wanted, Path(tempfile.gettempdir())):
-            with contextlib.suppress(OSError):
-                folder.mkdir(parents=True, exist_ok=True)
-                handle, path = tempfile.mkstemp(prefix=name, suffix=".log", dir=folder)
-                if self._log_dir is None and folder == wanted:
-                    _prune_logs(folder)
-                return Path(path), os.fdopen(handle, "wb")
-        raise self._fault(
-            "start",
-            f"no log can be written in {wanted} or {tempfile.gettempdir()}",
-            "Make one of them writable",
-        )
+        return log_tail(self._log_path) if self._log_path else ""
 
 
 def usable_cpus() -> int | None:
@@ -370,10 +298,3 @@ def usable_cpus() -> int | None:
         if quota != "max":
             usable = min(usable, max(1, int(quota) // int(period)))
     return usable if usable < everything else None
-
-
-def _prune_logs(folder: Path) -> None:
-    """Keep the newest logs only."""
-    for old in sorted(folder.glob("embedded-*.log"))[:-_KEPT_LOGS]:
-        with contextlib.suppress(OSError):
-            old.unlink()
