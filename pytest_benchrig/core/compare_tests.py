@@ -204,7 +204,8 @@ def compare_timings(scenarios: Mapping[str, Sequence[Pair]]) -> TimingTest:
 
 
 def _log_ratio(pairs: Sequence[Pair]) -> float:
-    return math.log(math.fsum(b for _, b in pairs) / math.fsum(a for a, _ in pairs))
+    before, after = zip(*pairs, strict=True)
+    return math.log(math.fsum(after) / math.fsum(before))
 
 
 def _draws_within(strata: Sequence[Sequence[Pair]]) -> list[float]:

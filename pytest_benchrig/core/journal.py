@@ -51,24 +51,27 @@ def load_journal(text: str) -> Journal:
     """Read a journal.
 
     A last line that does not parse is ignored with a warning: it was being written when the
-    process died. Anything else that does not parse is an error.
+    process died. So is a damaged line elsewhere (a full disk leaves such), because the records
+    around it are worth keeping; the warning names it.
 
     Raises:
-        ValueError: With the line's number: not a journal, of a later version, or damaged.
+        ValueError: With the line's number: not a journal, or of a later version.
     """
     lines = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     run: Mapping[str, JsonValue] = {}
     records: list[Record] = []
     warnings: list[str] = []
     for position, (number, line) in enumerate(lines):
-        last = position == len(lines) - 1
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as problem:
-            if last and position:
+            if not position:
+                raise ValueError(f"line {number}: not JSON: {problem}") from None
+            if position == len(lines) - 1:
                 warnings.append(f"line {number} is torn and was ignored (the run was cut off)")
-                break
-            raise ValueError(f"line {number}: not JSON: {problem}") from None
+            else:
+                warnings.append(f"line {number} is damaged and was ignored: its record is lost")
+            continue
         if not isinstance(value, dict):
             raise ValueError(f"line {number}: expected an object, found {type(value).__name__}")
         if "benchrig_journal" in value:

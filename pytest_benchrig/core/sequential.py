@@ -24,6 +24,7 @@ ERROR = 0.05
 _EPSILON = 1e-9
 
 
+@lru_cache(maxsize=8192)
 def decided(passes: int, runs: int, max_runs: int, min_pass_rate: float) -> bool | None:
     """Whether the item's outcome is known after ``passes`` of ``runs``.
 

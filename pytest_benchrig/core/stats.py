@@ -163,10 +163,10 @@ def cluster_interval(
     random = Random(SEED)
     draws = []
     for _ in range(RESAMPLES):
-        drawn = random.choices(units, k=len(units))
-        of = math.fsum(d for _, d in drawn)
+        above, below = zip(*random.choices(units, k=len(units)), strict=True)
+        of = math.fsum(below)
         if of > 0.0:
-            draws.append(math.fsum(n for n, _ in drawn) / of)
+            draws.append(math.fsum(above) / of)
     if not draws:
         return None
     tail = (1.0 - confidence) / 2.0

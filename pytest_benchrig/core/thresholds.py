@@ -138,10 +138,11 @@ def _scorecard_figure(name: str, card: Scorecard, pools: Pools, allow_disturbed:
     missing = card.unmeasured.get(name, "")
     shown = card.show(name)
     n, runs = card.samples.get(name, 0), len({r.run_index for r in pools.measured})
-    recount = allow_disturbed and (metric.kind == "timing" or name == "composite_score")
-    if recount:
-        value, interval, n = _with_disturbed(name, card, pools)
-        shown = metric.show(value)
+    if allow_disturbed and (metric.kind == "timing" or name == "composite_score"):
+        found = _with_disturbed(name, card, pools)
+        if found is not None:
+            value, interval, n = found.value, found.interval, found.n
+            shown, missing = metric.show(value), found.missing or missing
     exact = metric.kind in ("count", "number") or name.startswith("p95_")
     if exact and not n:
         n = len(pools.measured)
@@ -157,21 +158,21 @@ def _scorecard_figure(name: str, card: Scorecard, pools: Pools, allow_disturbed:
     )
 
 
-def _with_disturbed(
-    name: str, card: Scorecard, pools: Pools
-) -> tuple[float | None, stats.Interval | None, int]:
+def _with_disturbed(name: str, card: Scorecard, pools: Pools) -> _Measured | None:
+    """The figure with disturbed records counted; ``None`` where that changes nothing."""
     samples = headline_samples(pools, allow_disturbed=True)
     if name == "composite_score":
         values = {key: found.value for key, found in samples.items()}
-        weights, reference = card.weights, card.reference_tok_per_sec
-        return composite(values, weights, reference), None, card.samples.get(name, 0)
+        value = composite(values, card.weights, card.reference_tok_per_sec)
+        return _Measured(value, "", n=card.samples.get(name, 0))
+    found = samples.get("avg_ttft_sec" if name == "p95_ttft_sec" else name)
+    if found is None:
+        return None
     if name == "p95_ttft_sec":
-        rows = [row.above for row in samples["avg_ttft_sec"].rows]
-        return (stats.percentile(rows, 0.95) if rows else None), None, len(rows)
-    if name not in samples:
-        return metric_of(name).number(card.get(name)), None, 0
-    found = samples[name]
-    return found.value, found.interval, len(found.rows)
+        rows = [row.above for row in found.rows]
+        value = stats.percentile(rows, 0.95) if rows else None
+        return _Measured(value, "", n=len(rows), missing=found.missing)
+    return _Measured(found.value, "", found.interval, len(found.rows), missing=found.missing)
 
 
 def _record_figure(
@@ -297,8 +298,14 @@ def more_runs(threshold: Threshold, found: _Measured) -> str:
         needed = stats.Z95**2 * share * (1.0 - share) / (distance / 100.0) ** 2 / per_run
     else:
         needed = (stats.Z95 * TYPICAL_CV * value / distance) ** 2
-    more = max(1, math.ceil(needed) - runs, 2 - runs)
+    more = _round_up(max(1, math.ceil(needed) - runs, 2 - runs))
     return f"about {more} more would settle it (--benchrig-runs {runs + more})"
+
+
+def _round_up(count: int) -> int:
+    """Two significant digits are all that such an estimate has."""
+    step = int(10 ** max(0, len(str(count)) - 2))
+    return -(-count // step) * step
 
 
 __all__ = [
