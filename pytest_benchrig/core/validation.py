@@ -7,14 +7,18 @@ asked where an answer has to be judged, so that loading and running can never di
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pytest_benchrig.core.answers import expected_passes_own_check, judge_answer
+from pytest_benchrig.core.context_text import judge_context
 from pytest_benchrig.core.findings import Finding, JsonPath, did_you_mean, listed, shown
 from pytest_benchrig.core.generation import JsonValue
+from pytest_benchrig.core.matching import PatternTimeout, compile_problem, fullmatch, search
 from pytest_benchrig.core.scenario import (
     AnswerSpec,
     CodingSpec,
@@ -23,6 +27,7 @@ from pytest_benchrig.core.scenario import (
     ToolTurn,
     ToolUseSpec,
 )
+from pytest_benchrig.core.tool_calls import arguments_problem, schema_of
 
 BUILT_IN_CHECKS = ("final_answer", "exact_or_contains", "regex", "numeric")
 _PLAIN_PATTERN = re.compile(r"[\w \-,:;'\"%&=<>!/@]*")
@@ -33,18 +38,21 @@ _ASSERTS_BRACKET = re.compile(r"\bassert\s*\(")
 _PLACEHOLDER = re.compile(r"[<\[({][^<>\[\](){}]*[>\])}][.\s]*|\.{3}|…|")
 
 
-def entry_findings(scenario: Scenario, entry: Mapping[str, JsonValue]) -> Iterator[Finding]:
+def entry_findings(scenario: Scenario, entry: Mapping[str, JsonValue]) -> list[Finding]:
     """Everything that is wrong with an entry which its schema accepts."""
     spec = scenario.spec
-    if isinstance(spec, AnswerSpec):
-        yield from answer_findings(spec, ())
-        yield from prompt_findings(spec, scenario.prompt)
-    elif isinstance(spec, CodingSpec):
-        yield from coding_findings(spec, scenario.prompt)
-    elif isinstance(spec, ContextSpec):
-        yield from context_findings(spec, entry)
-    elif isinstance(spec, ToolUseSpec):
-        yield from tool_findings(spec)
+    try:
+        if isinstance(spec, AnswerSpec):
+            return [*answer_findings(spec, ()), *prompt_findings(spec, scenario.prompt)]
+        if isinstance(spec, CodingSpec):
+            return list(coding_findings(spec, scenario.prompt))
+        if isinstance(spec, ContextSpec):
+            return list(context_findings(spec, entry))
+        if isinstance(spec, ToolUseSpec):
+            return list(tool_findings(spec))
+    except PatternTimeout as timeout:
+        return [Finding((), f"a pattern backtracks without end: {timeout}", "make it simpler")]
+    return []
 
 
 def answer_findings(spec: AnswerSpec, where: JsonPath) -> Iterator[Finding]:
@@ -52,7 +60,7 @@ def answer_findings(spec: AnswerSpec, where: JsonPath) -> Iterator[Finding]:
     broken = False
     if spec.check_type in ("final_answer", "regex"):
         for index, pattern in enumerate(spec.accepted_patterns):
-            problem = pattern_problem(pattern, search=spec.check_type == "regex")
+            problem = pattern_problem(pattern, searched=spec.check_type == "regex")
             if problem:
                 broken = True
                 yield Finding((*where, "accepted_patterns", index), problem)
@@ -62,12 +70,15 @@ def answer_findings(spec: AnswerSpec, where: JsonPath) -> Iterator[Finding]:
         yield Finding((*where, "min_words"), f"{least} is more than max_words ({most})")
     if broken or not spec.expected_answer or spec.check_type not in BUILT_IN_CHECKS:
         return
-    if not _passes_of_itself(spec):
-        from pytest_benchrig.core.answers import expected_passes_own_check
-
-        problem = expected_passes_own_check(spec)
-        if problem and not _is_digest(spec):
-            yield Finding((*where, "expected_answer"), f"its own check rejects it: {problem}")
+    if _passes_of_itself(spec):
+        return
+    problem = expected_passes_own_check(spec)
+    if not problem and spec.check_type == "regex" and not _is_digest(spec):
+        plain = dataclasses.replace(spec, required_patterns=(), max_words=None, min_words=None)
+        problem = judge_answer(plain, spec.expected_answer).detail
+    if problem:
+        problem = problem.removeprefix("its own check rejects it: ")
+        yield Finding((*where, "expected_answer"), f"its own check rejects it: {problem}")
 
 
 def _passes_of_itself(spec: AnswerSpec) -> bool:
@@ -83,8 +94,6 @@ def _passes_of_itself(spec: AnswerSpec) -> bool:
 
 def _is_digest(spec: AnswerSpec) -> bool:
     """The expected answer of a regex may shorten what the pattern spells out, in its order."""
-    if spec.check_type != "regex":
-        return False
     words = [re.escape(word) for word in re.findall(r"\w+", spec.expected_answer)]
     in_order = r"\b" + r"\b.*?\b".join(words) + r"\b"
     return bool(words) and any(
@@ -93,20 +102,20 @@ def _is_digest(spec: AnswerSpec) -> bool:
     )
 
 
-def pattern_problem(pattern: str, *, search: bool) -> str:
+def pattern_problem(pattern: str, *, searched: bool) -> str:
     """Why a pattern cannot be used, "" if it can; compiled as the judge compiles it."""
     if _PLAIN_PATTERN.fullmatch(pattern):
         return ""
-    import regex
-
-    try:
-        compiled = regex.compile(pattern, regex.IGNORECASE)
-    except (regex.error, RecursionError, OverflowError, ValueError) as problem:
+    problem = compile_problem(pattern)
+    if problem:
         return f"is not a regular expression: {problem}"
-    if search and compiled.search("", timeout=1.0) is not None:
-        return "matches an empty answer, so it would accept every reply"
-    if not search and compiled.fullmatch("", timeout=1.0) is not None:
-        return "matches an empty answer"
+    try:
+        if searched and search(pattern, "") is not None:
+            return "matches an empty answer, so it would accept every reply"
+        if not searched and fullmatch(pattern, "") is not None:
+            return "matches an empty answer"
+    except PatternTimeout:
+        return "takes too long even on an empty answer"
     return ""
 
 
@@ -123,8 +132,6 @@ def prompt_findings(spec: AnswerSpec, prompt: str) -> Iterator[Finding]:
             value = rest or following.strip()
             if _PLACEHOLDER.fullmatch(value):
                 continue
-            from pytest_benchrig.core.answers import judge_answer
-
             if judge_answer(probe, f"Final answer: {value}").passed:
                 message = f"contains its own expected answer line: {shown(line.strip())}"
                 yield Finding(("prompt",), message, "a model could pass by repeating the prompt")
@@ -195,8 +202,6 @@ def context_findings(spec: ContextSpec, entry: Mapping[str, JsonValue]) -> Itera
 
 
 def _retrieved(spec: ContextSpec, text: str) -> bool:
-    from pytest_benchrig.core.context_text import judge_context
-
     return judge_context(spec, text).passed is True
 
 
@@ -237,8 +242,6 @@ def _turn_findings(
         message = f"expected one of the tools {listed(names)}, got {shown(turn.tool)}"
         yield Finding((*expect, "tool"), message, did_you_mean(turn.tool, names))
         return
-    from pytest_benchrig.core.tool_calls import arguments_problem, schema_of
-
     parameters = schema_of(spec.tools, turn.tool)
     problem = arguments_problem(json.dumps(turn.args), turn.args, parameters)
     if problem:
