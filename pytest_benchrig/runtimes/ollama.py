@@ -286,7 +286,8 @@ class OllamaRuntime:
     def _reply(
         self, request: Request, body: Mapping[str, JsonValue], notes: Sequence[str]
     ) -> OllamaReply:
-        told = {k: v for k, v in body.items() if k not in ("model", "messages", "tools", "prompt")}
+        kept = ("model", "messages", "tools", "prompt", "stream", "options")
+        told = {**body["options"], **{k: v for k, v in body.items() if k not in kept}}
         reply = OllamaReply(
             endpoint=self.base_url,
             options_sent=told,
