@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pytest_benchrig.core.latex import simplify_latex
 from pytest_benchrig.core.scenario import AnswerSpec
+from pytest_benchrig.core.text import normalise
 
 _TAG = re.compile(
     r"</?(?:b|strong|i|em|u|s|p|br|hr|span|div|code|pre|kbd|tt|mark|small|big|sub|sup|font|center|"
@@ -130,11 +131,15 @@ def _needs_latex(answer: str) -> bool:
     return "\\" in answer or "$" in answer or "{" in answer or "^" in answer
 
 
+def _unescaped(text: str) -> str:
+    return normalise(html.unescape(text)) if "&" in text else text
+
+
 def _markers(lines: list[str]) -> Iterator[_Marked]:
     for index, raw in enumerate(lines):
         if not _QUICK.search(raw):
             continue
-        line = _TAG.sub("", html.unescape(raw) if "&" in raw else raw)
+        line = _TAG.sub("", _unescaped(raw))
         last = None
         for match in _MARKER.finditer(line):
             last = _marked(index, line, match) or last
@@ -145,6 +150,8 @@ def _markers(lines: list[str]) -> Iterator[_Marked]:
 def _marked(index: int, line: str, match: re.Match[str]) -> _Marked | None:
     before = line[: match.start()]
     rest = line[match.end() :]
+    if match["words"].startswith("_") and rest.rstrip(" .").endswith("_"):
+        rest = rest.rstrip(" .").rstrip("_")
     lead = _without_dress(before)
     sign = match["sign"]
     colon = sign == ":" or match["more"].strip() == ":"
@@ -199,9 +206,9 @@ def _is_value(value: str) -> bool:
 def value_forms(text: str, *, quoted: bool) -> tuple[str, ...]:
     """A value in the forms in which it may match, the one with all removed last."""
     raw = text.strip()
-    if "&" in raw:
-        raw = html.unescape(raw)
-    raw = _TAG.sub("", raw).strip().strip("|").strip()
+    if not raw.strip(" \t*_`~#|"):
+        return ()
+    raw = _TAG.sub("", _unescaped(raw)).strip().strip("|").strip()
     bare = _without_markdown(raw)
     if not bare.strip():
         return ()
