@@ -224,7 +224,7 @@ class Answer:
 
 
 class HttpClient:
-    """Untimed requests to one endpoint: a session, no redirects, no environment but the proxy.
+    """Untimed requests to one endpoint: no redirects, no environment but proxy and CA file.
 
     Every method raises :class:`RuntimeFault` and nothing else for what goes wrong outside.
     """
@@ -338,6 +338,8 @@ class HttpClient:
             session.headers.update(self.endpoint.headers)
             session.headers["Accept-Encoding"] = "gzip, identity"
             session.headers["Accept"] = "*/*"
+            # Servers close kept connections when they like; a fresh one costs nothing that counts.
+            session.headers["Connection"] = "close"
             del session.headers["Host"]
             proxy = proxy_of(self.endpoint)
             if proxy:
