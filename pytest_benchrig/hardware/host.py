@@ -17,6 +17,10 @@ class HostProcess(Protocol):
         """Memory and processor time now; ``ProcessLookupError`` once it is gone."""
         ...
 
+    def rss_mb(self) -> float:
+        """Memory alone, cheaper; ``ProcessLookupError`` once it is gone."""
+        ...
+
     def close(self) -> None:
         """Let go of it."""
         ...

@@ -51,6 +51,19 @@ class PsutilProcess:
         cpu = times.user + times.system + times.children_user + times.children_system
         return ProcessSample(rss / MIB, cpu)
 
+    def rss_mb(self) -> float:
+        """Memory alone.
+
+        Raises:
+            ProcessLookupError: The process is gone or may not be seen.
+        """
+        import psutil
+
+        try:
+            return float(self._process.memory_info().rss / MIB)
+        except (psutil.Error, OSError):
+            raise ProcessLookupError(self.pid) from None
+
     def close(self) -> None:
         """Nothing is kept open."""
 

@@ -21,17 +21,11 @@ class ProcessSet:
         self._handles: dict[int, HostProcess] = {}
         self._base: dict[int, float] = {}
         self._last: dict[int, float] = {}
-        self.rss_mb: float | None = None
 
     @property
     def pids(self) -> frozenset[int]:
         """Every process that was ever seen here."""
         return frozenset(self._base)
-
-    @property
-    def living(self) -> int:
-        """How many processes there are now."""
-        return len(self._handles)
 
     def open(self) -> None:
         """Find the processes; processor time counts from here."""
@@ -53,24 +47,31 @@ class ProcessSet:
             if not new_since_open:
                 self._base[pid] = self._last[pid]
 
-    def sample(self) -> float | None:
+    def rss_mb(self) -> float | None:
         """Resident memory of all together in MiB; ``None`` once all have ended."""
-        sizes = [self._read(pid) for pid in tuple(self._handles)]
-        known = [size for size in sizes if size is not None]
-        self.rss_mb = sum(known) if known else None
-        return self.rss_mb
+        total: float | None = None
+        for handle in self._handles.values():
+            try:
+                total = (total or 0.0) + handle.rss_mb()
+            except ProcessLookupError:
+                continue  # its processor time was counted up to the last look
+        return total
 
-    def _read(self, pid: int) -> float | None:
+    def read_cpu(self) -> None:
+        """Bring the processor time up to now."""
+        for pid in tuple(self._handles):
+            self._read(pid)
+
+    def _read(self, pid: int) -> None:
         try:
             now = self._handles[pid].sample()
         except ProcessLookupError:
             self._handles.pop(pid).close()
-            return None
+            return
         self._last[pid] = max(self._last[pid], now.cpu_sec)
-        return now.rss_mb
 
     def cpu_sec(self) -> float:
-        """Processor time since :meth:`open`, up to the last sample."""
+        """Processor time since :meth:`open`, up to the last :meth:`read_cpu`."""
         return sum(self._last[pid] - self._base[pid] for pid in self._base)
 
     @property

@@ -13,7 +13,7 @@ from pytest_benchrig.hardware.gathered import Gathered
 from pytest_benchrig.hardware.gpus import GpuFigures
 from pytest_benchrig.hardware.host import HostProcess
 from pytest_benchrig.hardware.processes import ProcessSet
-from pytest_benchrig.hardware.readings import CpuTimes, SlowReading
+from pytest_benchrig.hardware.readings import CpuTimes, Memory, SlowReading
 from pytest_benchrig.hardware.report import WindowReport
 from pytest_benchrig.hardware.sensor import SensorThread, Ticket
 from pytest_benchrig.hardware.serving import Serving
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_benchrig.hardware.sampler import Sampler
 
 REFRESH_SEC = 1.0
-"""How often a long window looks for new children of the processes it follows."""
+"""How often a long window reads the host's memory and looks for new children of the server."""
 
 
 class Window:
@@ -40,6 +40,7 @@ class Window:
         self._open = False
         self._report: WindowReport | None = None
         self._refreshed_at = 0.0
+        self._in_process = os.getpid() in serving.pids
         self._data = Gathered(serving, sampler.interval_sec, sampler.memory_warning_pct)
         self._client: HostProcess | None = None
         self._own: ProcessSet | None = None
@@ -68,7 +69,7 @@ class Window:
         with self._lock:
             data.cpu_before, data.swapped_before = self._counters()
             data.opened_at = self._refreshed_at = time.perf_counter()
-            self._sample(data.opened_at)
+            self._sample(data.opened_at, host=True)
         self._sampler.enter(self)
         return self
 
@@ -91,7 +92,7 @@ class Window:
         ]
         with self._lock:
             data.closed_at = closed_at
-            self._sample(closed_at)
+            self._sample(closed_at, host=True)
             data.cpu_after, data.swapped_after = self._counters()
             self._settle_cpu()
         thread = self._sampler.leave(self)
@@ -132,15 +133,20 @@ class Window:
         self.close()
 
     def tick(self) -> None:
-        """One more sample; called by the sampler's thread."""
+        """One more sample; called by the sampler's thread.
+
+        Only the memory of client and server is read each time. The host's memory, which costs five
+        times as much to read, and the server's new children have their own slower beat.
+        """
         with self._lock:
             if not self._open:
                 return
             now = time.perf_counter()
-            self._sample(now)
-            if now - self._refreshed_at >= REFRESH_SEC:
+            slow = now - self._refreshed_at >= REFRESH_SEC
+            if slow:
                 self._refreshed_at = now
-                self._refresh()
+                self._refresh(self._server)
+            self._sample(now, host=slow)
 
     def deliver(self, sensor: SensorThread, at: float, reading: SlowReading) -> None:
         """Take a reading of a slow sensor; called by that sensor's thread."""
@@ -196,67 +202,75 @@ class Window:
             self._data.missing["swapped_mb"] = str(problem)
         return cpu, swapped
 
-    def _sample(self, now: float) -> None:
-        """Memory of the host, the client and the server; the cheap part of every tick."""
+    def _sample(self, now: float, *, host: bool) -> None:
         data = self._data
-        entry: dict[str, float] = {"t": now - data.opened_at}
         client = self._client_rss()
         if client is not None:
             data.client.add(now, client)
-            entry["client_rss_mb"] = client
+        server = None
         if self._server is not None:
-            server = self._server.sample()
+            server = self._server.rss_mb()
             if server is None:
                 data.server_ended = True
             else:
                 data.server.add(now, server)
-                entry["server_rss_mb"] = server
-                in_process = os.getpid() in self._serving.pids
                 if client is not None:
-                    data.rss.add(now, server if in_process else server + client)
-        host = self._sampler.host
-        if host is not None:
-            try:
-                memory = host.memory()
-            except OSError as problem:
-                data.missing["peak_memory_used_mb"] = str(problem)
-            else:
-                data.memory_total_mb = memory.total_mb
-                data.memory.add(now, memory.used_mb)
-                entry["memory_used_mb"] = memory.used_mb
-                if memory.swap_used_mb is not None:
-                    data.swap.add(now, memory.swap_used_mb)
+                    data.rss.add(now, server if self._in_process else server + client)
         data.sample_count += 1
+        memory = self._host_memory(now) if host else None
         if data.samples is not None:
-            data.samples.append(entry)
+            figures = {
+                "client_rss_mb": client,
+                "server_rss_mb": server,
+                "memory_used_mb": None if memory is None else memory.used_mb,
+            }
+            entry = {name: value for name, value in figures.items() if value is not None}
+            data.samples.append({"t": now - data.opened_at, **entry})
+
+    def _host_memory(self, now: float) -> Memory | None:
+        host, data = self._sampler.host, self._data
+        if host is None:
+            return None
+        try:
+            memory = host.memory()
+        except OSError as problem:
+            data.missing["peak_memory_used_mb"] = str(problem)
+            return None
+        data.memory_total_mb = memory.total_mb
+        data.memory.add(now, memory.used_mb)
+        if memory.swap_used_mb is not None:
+            data.swap.add(now, memory.swap_used_mb)
+        return memory
 
     def _client_rss(self) -> float | None:
         if self._client is None:
             return None
         try:
-            return self._client.sample().rss_mb
+            return self._client.rss_mb()
         except ProcessLookupError as problem:
             self._data.missing["client_rss_mb"] = f"this process: {problem}"
             return None
 
-    def _refresh(self) -> None:
-        for processes in (self._server, self._own):
-            if processes is not None:
-                try:
-                    processes.refresh()
-                except OSError as problem:
-                    self._data.missing["client_rss_mb"] = f"processes: {problem}"
+    def _refresh(self, processes: ProcessSet | None) -> None:
+        if processes is not None:
+            try:
+                processes.refresh()
+            except OSError as problem:
+                self._data.missing["client_rss_mb"] = f"processes: {problem}"
 
     def _settle_cpu(self) -> None:
         """Attribute the processor time; look for new children only where the verdict needs it."""
         data = self._data
         if self._own is None or data.cpu_before is None or data.cpu_after is None:
             return
-        self._own.sample()
+        for processes in (self._own, self._server):
+            if processes is not None:
+                processes.read_cpu()
         busy = data.cpu_after.busy_sec - data.cpu_before.busy_sec
         total = data.cpu_after.total_sec - data.cpu_before.total_sec
         if busy - self._used() > _SUSPICIOUS_SHARE * total:
-            self._refresh()
+            self._refresh(self._own)
+            self._refresh(self._server)
         data.own_cpu_sec = self._own.cpu_sec()
         data.active = self._own.active
         data.ours = self._own.pids
