@@ -53,10 +53,7 @@ class Samples:
     @property
     def spread(self) -> stats.Interval | None:
         """Lowest and highest of the per-run figures; ``None`` with fewer than two runs."""
-        by_run: dict[int, list[Sample]] = {}
-        for row in self.rows:
-            by_run.setdefault(row.run, []).append(row)
-        figures = [v for rows in by_run.values() if (v := _ratio(rows, self._scale)) is not None]
+        figures = self._by_run()
         return (min(figures), max(figures)) if len(figures) > 1 else None
 
     @property
@@ -64,8 +61,9 @@ class Samples:
         """95 % interval, bootstrap clustered by scenario; ``None`` for a single run.
 
         A proportion's interval is never narrower than Wilson's over the pooled observations, nor,
-        where every scenario gave the same share, than Wilson's over the scenarios: agreement of a
-        few is not certainty.
+        where every scenario gave the same share, than Wilson's over the scenarios; a timing's is
+        never narrower than Student's t interval over the runs. Agreement of a few is not
+        certainty.
         """
         if self.runs < 2:
             return None
@@ -76,9 +74,17 @@ class Samples:
             total[1] += row.below
         clusters = [(above, below) for above, below in sums.values()]
         found = stats.cluster_interval(clusters, [(row.above, row.below) for row in self.rows])
-        if not self.percent:
-            return found
-        return self._proportion(found, clusters)
+        if self.percent:
+            return self._proportion(found, clusters)
+        over_runs = stats.t_interval(self._by_run())
+        widest = stats.hull(found, over_runs)
+        return widest and (max(0.0, widest[0]), widest[1])
+
+    def _by_run(self) -> list[float]:
+        by_run: dict[int, list[Sample]] = {}
+        for row in self.rows:
+            by_run.setdefault(row.run, []).append(row)
+        return [v for rows in by_run.values() if (v := _ratio(rows, self._scale)) is not None]
 
     def _proportion(
         self, found: stats.Interval | None, clusters: Sequence[tuple[float, float]]
@@ -87,13 +93,13 @@ class Samples:
         of = round(math.fsum(row.below for row in self.rows))
         if of == 0:
             return None
-        low, high = stats.wilson(passed, of)
-        if found is not None:
-            low, high = min(low, found[0]), max(high, found[1])
+        widest = stats.hull(found, stats.wilson(passed, of))
         if len(clusters) > 1 and len({above / below for above, below in clusters if below}) == 1:
             units = len(clusters)
-            few = stats.wilson(round(units * passed / of), units)
-            low, high = min(low, few[0]), max(high, few[1])
+            widest = stats.hull(widest, stats.wilson(round(units * passed / of), units))
+        if widest is None:
+            return None
+        low, high = widest
         return 100.0 * max(0.0, low), 100.0 * min(1.0, high)
 
 

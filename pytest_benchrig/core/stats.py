@@ -12,6 +12,8 @@ from itertools import accumulate
 from random import Random
 from statistics import NormalDist, fmean
 
+from pytest_benchrig.core.distributions import t_quantile
+
 Interval = tuple[float, float]
 
 Z95 = NormalDist().inv_cdf(0.975)
@@ -184,6 +186,23 @@ def _linearised(units: Sequence[tuple[float, float]], confidence: float) -> Inte
     error = math.sqrt(count / (count - 1) * residuals) / of
     z = NormalDist().inv_cdf(0.5 + confidence / 2.0)
     return ratio - z * error, ratio + z * error
+
+
+def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
+    """Student's t interval of a mean; ``None`` with fewer than two values."""
+    if len(values) < 2:
+        return None
+    mean = fmean(values)
+    variance = math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1)
+    half = t_quantile(0.5 + confidence / 2.0, len(values) - 1) * math.sqrt(variance / len(values))
+    return mean - half, mean + half
+
+
+def hull(first: Interval | None, second: Interval | None) -> Interval | None:
+    """The smallest interval that holds both; the other where one is ``None``."""
+    if first is None or second is None:
+        return first or second
+    return min(first[0], second[0]), max(first[1], second[1])
 
 
 def coefficient_of_variation(values: Sequence[float]) -> float | None:

@@ -72,7 +72,7 @@ def comparison_table(comparison: Mapping[str, JsonValue]) -> Table | None:
             Column("note", numeric=False),
         ),
         tuple(_row(row) for row in rows),
-        drop=("note", "interval", "pairs", "before", "after"),
+        drop=("note", "pairs", "before", "after", "interval"),
     )
 
 

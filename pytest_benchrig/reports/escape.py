@@ -24,7 +24,7 @@ _MARKDOWN = re.compile(
     r"|\[(?![-+0-9., ]+\])|\](?=[(\[:])"  # a range of numbers is no link
     r"|(?<=:)/(?=/)|(?<=www)\."  # no automatic links
 )
-_MARKDOWN_START = re.compile(r"^(?:[-+#=:]|\d+(?=[.)]))")
+_MARKDOWN_START = re.compile(r"^(?:(?=[-+#=:])|(\d+)(?=[.)](?:\s|$)))")
 _XML_BAD = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
@@ -75,9 +75,7 @@ def markdown(text: str) -> str:
     """For a Markdown table cell or list item: one line, no mark-up, HTML, link or mention."""
     flat = one_line(text)
     escaped = _MARKDOWN.sub(lambda m: "\\" + m[0], flat)
-    escaped = _MARKDOWN_START.sub(
-        lambda m: f"\\{m[0]}" if not m[0].isdigit() else f"{m[0]}\u200b", escaped
-    )
+    escaped = _MARKDOWN_START.sub(r"\1\\", escaped)
     escaped = escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return escaped.replace("@", "@\u200b")
 

@@ -9,8 +9,8 @@ from pytest_benchrig.core.record import Record
 from pytest_benchrig.core.runfile import RunFile
 
 SANDBOX_REMEDY = (
-    "coding items were skipped because no containment works here: {reason}. Install bubblewrap "
-    "or enable user namespaces or Landlock; or run the model's code uncontained, on your own "
+    "coding items were skipped for lack of containment ({reason}). Install bubblewrap, or enable "
+    "user namespaces or Landlock; or run the model's code uncontained, on your own "
     "word, with --benchrig-sandbox process"
 )
 FLAG_MEANINGS: Mapping[str, str] = {

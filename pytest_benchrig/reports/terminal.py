@@ -95,11 +95,11 @@ def headline(card: Scorecard) -> list[str]:
             f"({card.show('coding_pass_rate')})"
         )
     counts = [
-        f"{card.get(name)} {METRICS[name].title}"
+        f"{METRICS[name].title}: {card.get(name)}"
         for name in view.COUNTS
         if card.get(name) and name not in ("total_runs", "truncated_runs")
     ]
-    lines.append(f"  {card.total_runs} records" + (f": {', '.join(counts)}" if counts else ""))
+    lines.append("  " + ", ".join([f"records: {card.total_runs}", *counts]))
     if card.truncated_runs:
         replies = "reply was" if card.truncated_runs == 1 else "replies were"
         lines.append(

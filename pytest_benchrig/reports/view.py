@@ -175,7 +175,8 @@ def metric_table(
         for card in cards
     ]
     told = list(notes)
-    if any(name in card.spread for card in cards for name in names):
+    spreads = (n for card in cards for n in card.spread if metric_of(n).kind != "ratio")
+    if not set(names).isdisjoint(spreads):
         told.append(SPREAD_MEANING)
     return Table(
         title,
@@ -276,7 +277,11 @@ def interval_table(cards: Sequence[Scorecard], names: Iterable[str] = ()) -> Tab
             Column("metric", numeric=False),
             Column("value"),
             Column("min-max", "lowest and highest of the single runs"),
-            Column("95 % interval", "bootstrap clustered by scenario"),
+            Column(
+                "95 % interval",
+                "bootstrap clustered by scenario, never narrower than Wilson (rates) or "
+                "Student's t over the runs (timings)",
+            ),
             Column("n", "records behind the figure"),
         ),
         tuple(rows),

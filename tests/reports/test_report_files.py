@@ -1,0 +1,94 @@
+"""Files are written whole or not at all, and what cannot be is said."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from pytest_benchrig.reports.files import check_writable, write_text
+
+
+def test_a_file_is_written_with_its_folders(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "report.md"
+    write_text(path, "zażółć\n")
+    assert path.read_bytes() == "zażółć\n".encode()
+    assert [p.name for p in path.parent.iterdir()] == ["report.md"]
+
+
+def test_line_ends_stay_as_they_are(tmp_path: Path) -> None:
+    write_text(tmp_path / "x", "a\nb\r\n")
+    assert (tmp_path / "x").read_bytes() == b"a\nb\r\n"
+
+
+def test_lone_surrogates_cannot_stop_a_report(tmp_path: Path) -> None:
+    write_text(tmp_path / "x", "a\ud800b")
+    assert (tmp_path / "x").read_text("utf-8") == "a\\ud800b"
+
+
+def test_an_existing_file_keeps_its_mode_and_a_new_one_follows_the_umask(tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.write_text("x")
+    old.chmod(0o640)
+    write_text(old, "y")
+    assert stat.S_IMODE(old.stat().st_mode) == 0o640
+    mask = os.umask(0o022)
+    try:
+        write_text(tmp_path / "new", "y")
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o644
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("x")
+    (tmp_path / "link").symlink_to("real")
+    write_text(tmp_path / "link", "y")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "y"
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "report"
+    path.write_text("old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_text(path, "new")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["report"]
+
+
+def test_a_directory_in_the_way_is_said(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match="is a directory, expected a file"):
+        write_text(tmp_path, "x")
+    with pytest.raises(IsADirectoryError, match="is a directory, expected a file"):
+        check_writable(tmp_path, is_dir=False)
+
+
+def test_a_file_in_the_way_of_a_folder_is_said(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("x")
+    for path, is_dir in ((tmp_path / "results", True), (tmp_path / "results" / "x.md", False)):
+        with pytest.raises(OSError, match=r"exists|directory"):
+            check_writable(path, is_dir=is_dir)
+
+
+def test_checking_makes_the_folder_and_leaves_no_file(tmp_path: Path) -> None:
+    check_writable(tmp_path / "results" / "runs", is_dir=True)
+    assert list((tmp_path / "results" / "runs").iterdir()) == []
+    (tmp_path / "report.md").write_text("old")
+    check_writable(tmp_path / "report.md", is_dir=False)
+    assert (tmp_path / "report.md").read_text() == "old"
+
+
+def test_where_nothing_can_be_written() -> None:
+    with pytest.raises(OSError, match=r"/proc"):
+        check_writable(Path("/proc/benchrig-results"), is_dir=True)
