@@ -96,7 +96,7 @@ def regex(spec: AnswerSpec, answer: str) -> Finding:
     """An accepted pattern matches in the last 300 characters of the collapsed reply."""
     rule = "regex: an accepted pattern matches in the last 300 characters of the collapsed answer"
     plain = simplify_latex(answer)
-    ends = dict.fromkeys(c(plain)[-REGEX_WINDOW:] for c in (collapse, collapse_between))
+    ends = dict.fromkeys(_end(plain, c) for c in (collapse, collapse_between))
     patterns = spec.accepted_patterns or (re.escape(collapse(spec.expected_answer)),)
     for pattern in patterns:
         for end in ends:
@@ -164,6 +164,18 @@ def _boxed_number(answer: str) -> Number | None:
     return None
 
 
+def _end(text: str, collapsed: Callable[[str], str]) -> str:
+    """The last characters of the collapsed text, made from no more text than they need."""
+    size = 2 * REGEX_WINDOW
+    while size < len(text):
+        space = text.find(" ", len(text) - size)
+        end = collapsed(text[space:]) if space >= 0 else ""
+        if len(end) >= REGEX_WINDOW + 60:
+            return end[-REGEX_WINDOW:]
+        size *= 2
+    return collapsed(text)[-REGEX_WINDOW:]
+
+
 def collapse(text: str) -> str:
     """Markdown, bullets, punctuation and line breaks as single spaces.
 
@@ -206,5 +218,5 @@ def _joins(text: str, match: re.Match[str]) -> bool:
     return mark in ".,:/^" and before.isdigit() and after.isdigit()
 
 
-_NOT_WORDS = re.compile(r"[^\w]|_")
-_INNER = re.compile(r"[^\w\s]|_")
+_NOT_WORDS = re.compile(r"[\W_]+")
+_INNER = re.compile(r"[^\w\s'’\-–+±€£$%°.,:/^]+|_|[^\w\s]")

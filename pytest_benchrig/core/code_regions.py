@@ -17,7 +17,8 @@ class CodeRegions:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._fences = list(_FENCE.finditer(text))
+        fenced = "```" in text or "~~~" in text
+        self._fences = list(_FENCE.finditer(text)) if fenced else []
         self._starts = [m.start("run") for m in self._fences]
         self._from = -1
         self._blocks: list[tuple[int, int]] = []
@@ -54,6 +55,8 @@ class CodeRegions:
 
     def in_span(self, first: int, last: int) -> bool:
         """Whether a code span on its own line holds the stretch from ``first`` to ``last``."""
+        if "`" not in self.text:
+            return False
         start = max(self.text.rfind("\n", 0, first) + 1, self._from)
         end = self.text.find("\n", last)
         line = (start, len(self.text) if end < 0 else end)

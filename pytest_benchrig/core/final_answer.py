@@ -17,7 +17,7 @@ _TAG = re.compile(
     r"(?:\s[^<>\n]{0,200})?\s?/?>",
     re.IGNORECASE,
 )
-_QUICK = re.compile(r"final.{1,40}?answer", re.IGNORECASE)
+_WORD = "final"
 _DRESS = r"[*_`~]"
 _MARKER = re.compile(
     rf"(?P<words>{_DRESS}*final{_DRESS}*[ \t]+{_DRESS}*answer(?![\w])|{_DRESS}*final{_DRESS}*[ \t]+"
@@ -113,13 +113,16 @@ def marked_values(answer: str) -> tuple[str, ...]:
     Args:
         answer: A reply without its trace, in normal form.
     """
-    plain = simplify_latex(answer) if _needs_latex(answer) else answer
-    if not _QUICK.search(plain):
+    if _WORD not in (lowered := answer.lower()):
         return ()
+    plain = answer
+    if "\\" in answer or "{,}" in answer:
+        plain = simplify_latex(answer)
+        lowered = plain.lower()
     lines = plain.split("\n")
     found: tuple[str, ...] = ()
     strong_found = False
-    for marked in _markers(lines):
+    for marked in _markers(lines, lowered):
         forms = _forms(marked, lines)
         if not forms or (strong_found and not marked.strong and not _is_value(forms[-1])):
             continue
@@ -127,19 +130,19 @@ def marked_values(answer: str) -> tuple[str, ...]:
     return found
 
 
-def _needs_latex(answer: str) -> bool:
-    return "\\" in answer or "$" in answer or "{" in answer or "^" in answer
-
-
 def _unescaped(text: str) -> str:
     return normalise(html.unescape(text)) if "&" in text else text
 
 
-def _markers(lines: list[str]) -> Iterator[_Marked]:
-    for index, raw in enumerate(lines):
-        if not _QUICK.search(raw):
-            continue
-        line = _TAG.sub("", _unescaped(raw))
+def _markers(lines: list[str], lowered: str) -> Iterator[_Marked]:
+    index = position = 0
+    while (found := lowered.find(_WORD, position)) >= 0:
+        index += lowered.count("\n", position, found)
+        raw = lines[index]
+        position = lowered.find("\n", found)
+        if position < 0:
+            position = len(lowered)
+        line = simplify_latex(_TAG.sub("", _unescaped(raw)))
         last = None
         for match in _MARKER.finditer(line):
             last = _marked(index, line, match) or last
@@ -185,9 +188,9 @@ def _forms(marked: _Marked, lines: list[str]) -> tuple[str, ...]:
     if not marked.strong:
         return ()
     for line in lines[marked.line + 1 :]:
-        if _FENCE.fullmatch(line) or _ONLY_DRESS.fullmatch(line):
+        if _FENCE.fullmatch(line) or _ONLY_DRESS.fullmatch(line.replace("$", "")):
             continue
-        bare = re.sub(r"^[ \t]*(?:>[ \t]*|#{1,6}[ \t]+)*", "", line)
+        bare = re.sub(r"^[ \t]*(?:>[ \t]*|#{1,6}[ \t]+)*", "", simplify_latex(line))
         bare = _LIST_MARK.sub("", bare, count=1) if _LIST_MARK.match(bare) else bare
         forms = value_forms(bare, quoted=False)
         if forms:

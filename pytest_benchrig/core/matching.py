@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -15,9 +16,7 @@ PATTERN_SECONDS = 1.0
 
 _DIGIT = re.compile(r"[0-9]")
 _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
-_EMPHASIS = re.compile(
-    r"(?<![0-9])\*{1,3}|\*{1,3}(?![0-9])|`+|(?<![A-Za-z0-9])_{1,3}|_{1,3}(?![A-Za-z0-9])"
-)
+_EMPHASIS = re.compile(r"\*+|_+|`+")
 
 
 class PatternTimeout(Exception):  # noqa: N818 - it is what happened, and the public name
@@ -39,27 +38,56 @@ class Haystack:
     """A reply made ready for :meth:`contains`, each form of it made once and when first needed."""
 
     def __init__(self, text: str) -> None:
-        self.text = simplify_latex(normalise(text)).lower()
-        self._canonical: list[tuple[str, tuple[_Place, ...]]] | None = None
+        self._text = simplify_latex(normalise(text)).lower()
+        self._without_emphasis: str | None = None
 
     def contains(self, pattern: str) -> bool:
         """Whether the reply holds the pattern by the rule of :func:`contains`."""
         needle = simplify_latex(normalise(pattern)).lower()
         if not needle.strip():
             return False
-        if _DIGIT.search(needle):
-            needle, places = _canonical(needle.strip())
-            return any(_holds(*form, needle, places) for form in self._forms())
-        return needle in self.text or any(needle in plain for plain in self._plain())
+        find = _number_finder(needle.strip()) if _DIGIT.search(needle) else None
+        return any(find(text) if find else needle in text for text in self._forms())
 
-    def _plain(self) -> list[str]:
-        plain = _EMPHASIS.sub("", self.text)
-        return [plain] if plain != self.text else []
+    def _forms(self) -> Iterator[str]:
+        yield self._text
+        if self._without_emphasis is None:
+            self._without_emphasis = _EMPHASIS.sub(_shown_mark, self._text)
+        if self._without_emphasis != self._text:
+            yield self._without_emphasis
 
-    def _forms(self) -> list[tuple[str, tuple[_Place, ...]]]:
-        if self._canonical is None:
-            self._canonical = [_canonical(t) for t in (self.text, *self._plain())]
-        return self._canonical
+
+def _shown_mark(match: re.Match[str]) -> str:
+    """A mark of emphasis is not shown; between digits or letters it may be more than that."""
+    text, (start, end) = match.string, match.span()
+    before, after = text[start - 1 : start], text[end : end + 1]
+    if match[0][0] == "*":
+        return match[0] if before.isdigit() and after.isdigit() else ""
+    return match[0] if match[0][0] == "_" and before.isalnum() and after.isalnum() else ""
+
+
+@lru_cache(maxsize=4096)
+def _number_finder(pattern: str) -> Callable[[str], bool]:
+    """A function that finds a pattern with digits; it looks closely at likely lines only."""
+    needle, wanted = _canonical(pattern)
+    longest = max(re.findall("[0-9]+", needle), key=len)
+    likely = re.compile("[ ,]?".join(longest) if len(longest) > 3 else longest)
+
+    def find(text: str) -> bool:
+        if "\n" in needle:
+            return _holds(*_canonical(text), needle, wanted)
+        position = 0
+        while True:
+            match = likely.search(text, position)
+            if match is None:
+                return False
+            start = text.rfind("\n", 0, match.start()) + 1
+            end = text.find("\n", match.end())
+            position = len(text) if end < 0 else end
+            if _holds(*_canonical(text[start:position]), needle, wanted):
+                return True
+
+    return find
 
 
 class _Place(tuple[int, int, str, bool]):

@@ -305,12 +305,12 @@ def last_number(text: str) -> Number | None:
     stop = len(text)
     while stop > 0:
         start = text.rfind("\n", 0, stop) + 1
+        marker = _LIST_MARKER.match(text, start, stop)
+        if marker and markers is None:
+            markers = list_markers(text)
+        first = marker.start("n") if marker and marker.start("n") in (markers or ()) else -1
         for number in reversed(list(tokens(text, start, stop))):
-            if number.value is None:
-                continue
-            if markers is None:
-                markers = list_markers(text)
-            if number.start not in markers and number.end - len(number.text) not in markers:
+            if not number.start <= first < number.end and number.value is not None:
                 return number
         stop = start - 1
     return None

@@ -30,6 +30,8 @@ _WIDE_SIGNS = (
 _HYPHENS = (0x2010, 0x2011, 0x2212)
 _BARS = (0x2044, 0x2215)
 _VULGAR = re.compile(r"([0-9]?)([\u00bc-\u00be\u2150-\u215e\u2189])")
+_UNUSUAL = re.compile("[\u00a0\u00ad\u00bc-\u00be\u0300-\U0010ffff]")
+"""All that normal form changes; accented letters as most keyboards send them are below it."""
 _SPACED_MINUS = re.compile("\u2212 +(?=[0-9])")
 _TIGHT_EN_DASH = re.compile("\u2013(?=[0-9])")
 _ENDS_AN_OPERAND = frozenset(")]%°")
@@ -60,7 +62,7 @@ def normalise(text: str) -> str:
     """
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if text.isascii():
+    if text.isascii() or not _UNUSUAL.search(text):
         return text
     text = unicodedata.normalize("NFC", text)
     if "\u2212" in text or "\u2013" in text:
