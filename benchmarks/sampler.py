@@ -107,6 +107,25 @@ def share_of_a_core(serving: Serving, interval: float, seconds: float) -> float:
     return 100 * share
 
 
+def share_of_an_empty_thread(interval: float, seconds: float) -> float:
+    """The same of a thread that wakes as often and does nothing: what no sampler can be below."""
+    pause, stop = threading.Event(), threading.Lock()
+    stop.acquire()
+
+    def wake() -> None:
+        while not stop.acquire(timeout=interval):
+            pass
+
+    thread = threading.Thread(target=wake)
+    thread.start()
+    began, at = time.process_time(), time.perf_counter()
+    pause.wait(seconds)
+    share = (time.process_time() - began) / (time.perf_counter() - at)
+    stop.release()
+    thread.join()
+    return 100 * share
+
+
 def opening_and_closing(serving: Serving, count: int = 100) -> dict[str, float]:
     """Milliseconds to open and to close a window of 20 ms, median and 95th percentile."""
     pause = threading.Event()
@@ -221,6 +240,7 @@ def main() -> None:
             "sample_us": cost_per_sample(serving),
             "core_pct_at_150_ms": share_of_a_core(serving, 0.15, options.seconds),
             "core_pct_at_100_ms": share_of_a_core(serving, 0.1, options.seconds),
+            "core_pct_empty_100_ms": share_of_an_empty_thread(0.1, options.seconds),
             "window": opening_and_closing(serving),
             "finding": finding(int(port)),
             "latency": latency_error(serving, options.tokens, options.rounds),
@@ -231,6 +251,7 @@ def main() -> None:
     print(f"one sample              {result['sample_us']:8.1f} us of processor time")
     print(f"share of a core, 150 ms {result['core_pct_at_150_ms']:8.3f} %")
     print(f"share of a core, 100 ms {result['core_pct_at_100_ms']:8.3f} %")
+    print(f"  an empty thread       {result['core_pct_empty_100_ms']:8.3f} %")
     for name, value in {**result["window"], **result["finding"]}.items():  # type: ignore[dict-item]
         print(f"{name:23} {value:8.3f}")
     print("\n1 ms a token            seen late p50    p99   gap error p50    p99   (us)")

@@ -17,8 +17,12 @@ class HostProcess(Protocol):
         """Memory and processor time now; ``ProcessLookupError`` once it is gone."""
         ...
 
-    def rss_mb(self) -> float:
-        """Memory alone, cheaper; ``ProcessLookupError`` once it is gone."""
+    def read_rss(self) -> object:
+        """Memory alone, not yet understood; ``ProcessLookupError`` once the process is gone."""
+        ...
+
+    def rss_mb(self, read: object) -> float | None:
+        """The memory that was read; ``None`` if the process had ended."""
         ...
 
     def close(self) -> None:

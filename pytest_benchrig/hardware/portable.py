@@ -51,8 +51,8 @@ class PsutilProcess:
         cpu = times.user + times.system + times.children_user + times.children_system
         return ProcessSample(rss / MIB, cpu)
 
-    def rss_mb(self) -> float:
-        """Memory alone.
+    def read_rss(self) -> float:
+        """Memory alone, for :meth:`rss_mb`.
 
         Raises:
             ProcessLookupError: The process is gone or may not be seen.
@@ -63,6 +63,10 @@ class PsutilProcess:
             return float(self._process.memory_info().rss / MIB)
         except (psutil.Error, OSError):
             raise ProcessLookupError(self.pid) from None
+
+    def rss_mb(self, read: object) -> float | None:
+        """The memory; ``None`` of a process without any, which has ended."""
+        return read if isinstance(read, float) and read > 0 else None
 
     def close(self) -> None:
         """Nothing is kept open."""

@@ -47,15 +47,21 @@ class ProcessSet:
             if not new_since_open:
                 self._base[pid] = self._last[pid]
 
-    def rss_mb(self) -> float | None:
-        """Resident memory of all together in MiB; ``None`` once all have ended."""
-        total: float | None = None
+    def read_rss(self) -> list[tuple[HostProcess, object]]:
+        """The memory of all, not yet understood: that is cheaper for many readings at once."""
+        found = []
         for handle in self._handles.values():
             try:
-                total = (total or 0.0) + handle.rss_mb()
+                found.append((handle, handle.read_rss()))
             except ProcessLookupError:
                 continue  # its processor time was counted up to the last look
-        return total
+        return found
+
+    @staticmethod
+    def rss_mb(read: Iterable[tuple[HostProcess, object]]) -> float | None:
+        """Resident memory of all together in MiB; ``None`` once all have ended."""
+        known = [size for handle, raw in read if (size := handle.rss_mb(raw)) is not None]
+        return sum(known) if known else None
 
     def read_cpu(self) -> None:
         """Bring the processor time up to now."""

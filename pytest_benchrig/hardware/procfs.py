@@ -53,8 +53,8 @@ class ProcProcess:
         except (ValueError, IndexError, OSError) as problem:
             raise ProcessLookupError(f"{self._stat.path}: {problem}") from None
 
-    def rss_mb(self) -> float:
-        """Memory alone, at a third of the price.
+    def read_rss(self) -> object:
+        """What the kernel says of the memory, for :meth:`rss_mb`; a third of the price of a sample.
 
         Raises:
             ProcessLookupError: The process is gone.
@@ -62,12 +62,19 @@ class ProcProcess:
         if self._statm is None:
             return self.sample().rss_mb
         try:
-            pages = int(self._statm.read().split(b" ", 2)[1])
-        except (ValueError, IndexError, OSError):
+            return self._statm.read()
+        except OSError:
             raise ProcessLookupError(self.pid) from None
-        if pages == 0:  # it has ended and only waits to be reaped
-            raise ProcessLookupError(self.pid)
-        return pages * _PAGE_MB
+
+    def rss_mb(self, read: object) -> float | None:
+        """The memory; ``None`` of a process that has ended and only waits to be reaped."""
+        if isinstance(read, float):
+            return read
+        try:
+            pages = int(bytes(read).split(b" ", 2)[1])  # type: ignore[call-overload]
+        except (ValueError, IndexError):
+            return None
+        return pages * _PAGE_MB if pages else None
 
     def close(self) -> None:
         """Give the descriptors back."""

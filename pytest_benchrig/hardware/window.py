@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_benchrig.hardware.energy import EnergyMeter
 from pytest_benchrig.hardware.gathered import Gathered
@@ -22,7 +22,12 @@ from pytest_benchrig.hardware.summary import summarise
 if TYPE_CHECKING:
     from pytest_benchrig.hardware.sampler import Sampler
 
-REFRESH_SEC = 1.0
+_Reading: TypeAlias = "tuple[float, object, list[tuple[HostProcess, object]] | None]"
+"""When, what the client's memory was, and what the server's; not yet understood."""
+
+_AT_ONCE = 16
+
+REFRESH_SEC = 2.0
 """How often a long window reads the host's memory and looks for new children of the server."""
 
 
@@ -40,6 +45,7 @@ class Window:
         self._open = False
         self._report: WindowReport | None = None
         self._refreshed_at = 0.0
+        self._pending: list[_Reading] = []
         self._in_process = os.getpid() in serving.pids
         self._data = Gathered(serving, sampler.interval_sec, sampler.memory_warning_pct)
         self._client: HostProcess | None = None
@@ -69,7 +75,7 @@ class Window:
         with self._lock:
             data.cpu_before, data.swapped_before = self._counters()
             data.opened_at = self._refreshed_at = time.perf_counter()
-            self._sample(data.opened_at, host=True)
+            self._sample(data.opened_at)
         self._sampler.enter(self)
         return self
 
@@ -92,7 +98,7 @@ class Window:
         ]
         with self._lock:
             data.closed_at = closed_at
-            self._sample(closed_at, host=True)
+            self._sample(closed_at)
             data.cpu_after, data.swapped_after = self._counters()
             self._settle_cpu()
         thread = self._sampler.leave(self)
@@ -135,18 +141,23 @@ class Window:
     def tick(self) -> None:
         """One more sample; called by the sampler's thread.
 
-        Only the memory of client and server is read each time. The host's memory, which costs five
-        times as much to read, and the server's new children have their own slower beat.
+        A thread that wakes has nothing of its own left in the processor's caches, so that what it
+        does costs several times as much as in a row. It therefore only reads the memory of client
+        and server; sixteen readings are understood at once, and the host's memory and the server's
+        new children, which cost more, have their own slower beat.
         """
         with self._lock:
             if not self._open:
                 return
             now = time.perf_counter()
-            slow = now - self._refreshed_at >= REFRESH_SEC
-            if slow:
+            if now - self._refreshed_at >= REFRESH_SEC:
                 self._refreshed_at = now
                 self._refresh(self._server)
-            self._sample(now, host=slow)
+                self._sample(now)
+                return
+            self._pending.append(self._read(now))
+            if len(self._pending) >= _AT_ONCE:
+                self._understand()
 
     def deliver(self, sensor: SensorThread, at: float, reading: SlowReading) -> None:
         """Take a reading of a slow sensor; called by that sensor's thread."""
@@ -202,30 +213,48 @@ class Window:
             self._data.missing["swapped_mb"] = str(problem)
         return cpu, swapped
 
-    def _sample(self, now: float, *, host: bool) -> None:
+    def _read(self, now: float) -> _Reading:
+        client = None
+        if self._client is not None:
+            try:
+                client = self._client.read_rss()
+            except ProcessLookupError as problem:
+                self._data.missing["client_rss_mb"] = f"this process: {problem}"
+        return now, client, None if self._server is None else self._server.read_rss()
+
+    def _sample(self, now: float) -> None:
+        """A full sample: client, server and host."""
+        self._pending.append(self._read(now))
+        self._understand()
+        memory = self._host_memory(now)
+        if memory is not None and self._data.samples is not None:
+            self._data.samples.append(
+                {"t": now - self._data.opened_at, "memory_used_mb": memory.used_mb}
+            )
+
+    def _understand(self) -> None:
         data = self._data
-        client = self._client_rss()
-        if client is not None:
-            data.client.add(now, client)
-        server = None
-        if self._server is not None:
-            server = self._server.rss_mb()
-            if server is None:
-                data.server_ended = True
-            else:
-                data.server.add(now, server)
+        for at, client_read, server_read in self._pending:
+            figures: dict[str, float] = {}
+            client = server = None
+            if client_read is not None and self._client is not None:
+                client = self._client.rss_mb(client_read)
+            if client is not None:
+                data.client.add(at, client)
+                figures["client_rss_mb"] = client
+            if server_read is not None:
+                server = ProcessSet.rss_mb(server_read)
+                if server is None:
+                    data.server_ended = True
+            if server is not None:
+                data.server.add(at, server)
+                figures["server_rss_mb"] = server
                 if client is not None:
-                    data.rss.add(now, server if self._in_process else server + client)
-        data.sample_count += 1
-        memory = self._host_memory(now) if host else None
-        if data.samples is not None:
-            figures = {
-                "client_rss_mb": client,
-                "server_rss_mb": server,
-                "memory_used_mb": None if memory is None else memory.used_mb,
-            }
-            entry = {name: value for name, value in figures.items() if value is not None}
-            data.samples.append({"t": now - data.opened_at, **entry})
+                    data.rss.add(at, server if self._in_process else server + client)
+            data.sample_count += 1
+            if data.samples is not None:
+                data.samples.append({"t": at - data.opened_at, **figures})
+        self._pending.clear()
 
     def _host_memory(self, now: float) -> Memory | None:
         host, data = self._sampler.host, self._data
@@ -241,15 +270,6 @@ class Window:
         if memory.swap_used_mb is not None:
             data.swap.add(now, memory.swap_used_mb)
         return memory
-
-    def _client_rss(self) -> float | None:
-        if self._client is None:
-            return None
-        try:
-            return self._client.rss_mb()
-        except ProcessLookupError as problem:
-            self._data.missing["client_rss_mb"] = f"this process: {problem}"
-            return None
 
     def _refresh(self, processes: ProcessSet | None) -> None:
         if processes is not None:

@@ -54,8 +54,9 @@ show(window.close())
 """
     )
     assert [gpu["energy_j"] for gpu in seen["gpus"]] == [30, 10]
-    # The counters are read a moment before the opening and after the close.
-    assert seen["energy_j"] == pytest.approx(40, rel=0.2)
+    # The counters are read a moment before the opening and after the close, and what they counted
+    # is taken for the window's share of that time.
+    assert 0 < seen["energy_j"] <= 40
     assert seen["avg_power_w"] == pytest.approx(seen["energy_j"] / seen["duration_sec"])
     assert seen["energy_source"] == "nvml energy counter"
     assert seen["energy_coverage"] == "gpu"
