@@ -35,11 +35,37 @@ def score_settings(active: Active) -> ScoreSettings:
     )
 
 
+def in_order(active: Active, records: Sequence[Record]) -> list[Record]:
+    """Records by target, then scenario as the files have them, then run.
+
+    So the run file does not depend on how many workers there were or which was faster.
+    """
+    targets = {str(target): place for place, target in enumerate(active.targets)}
+    places: dict[tuple[str, str], int] = {}
+    for loaded in active.loaded_files():
+        for scenario in loaded.scenarios:
+            places.setdefault((scenario.suite, scenario.id), len(places))
+
+    def key(record: Record) -> tuple[int, bool, int, str, str, int, int]:
+        return (
+            targets.get(record.target, len(targets)),
+            record.phase != "warmup",
+            places.get((record.suite, record.task_id), len(places)),
+            record.suite,
+            record.task_id,
+            record.attempt,
+            record.run_index,
+        )
+
+    return sorted(records, key=key)
+
+
 def decide(active: Active, records: Sequence[Record], *, interrupted: bool = False) -> Decision:
     """Scorecards of every target; thresholds and comparisons unless the user interrupted."""
     from pytest_benchrig.environment import run_header
 
     settings = active.settings
+    records = in_order(active, records)
     counted = latest_attempts(records)
     score = score_settings(active)
     targets = [str(t) for t in active.targets]

@@ -46,11 +46,13 @@ def activate(config: pytest.Config, settings: Settings) -> None:
         active.from_controller(data)
         active.coordination = Coordination(Path(data["directory"]), worker)
         active.own_pids = (os.getpid(), os.getppid())
+        choose_arguments(active)
     else:
         choose_arguments(active)
+        name_suites(active)
         check_usage(active)
         config.pluginmanager.register(Controller(active), "benchrig-controller")
-        if config.pluginmanager.hasplugin("dsession"):
+        if config.pluginmanager.hasplugin("xdist"):
             config.pluginmanager.register(Xdist(active), "benchrig-xdist")
     for path in active.scenario_paths():
         active.load(path)
@@ -84,14 +86,16 @@ def choose_arguments(active: Active) -> None:
     ):
         config.args[:] = [str(path) for path in active.directories]
         config.args_source = pytest.Config.ArgsSource.ARGS
-    named = {scenario for path in active.named_files for scenario in [path]}
-    if config.invocation_params and named:
-        active.named_suites = frozenset(
-            s.suite
-            for path in named
-            if path.is_file() and path in active.files
-            for s in active.load(path).scenarios
-        )
+
+
+def name_suites(active: Active) -> None:
+    """A file named on the command line names its suites, the opt-in ones too."""
+    active.named_suites = frozenset(
+        scenario.suite
+        for path in active.named_files
+        if path.is_file() and path in active.files
+        for scenario in active.load(path).scenarios
+    )
 
 
 def check_usage(active: Active) -> None:

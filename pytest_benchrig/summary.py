@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_benchrig.active import Active
 
 MISSED_SHOWN = 20
+SKIPS_SHOWN = 8
 
 
 def header(active: Active) -> list[str]:
@@ -79,6 +81,19 @@ def write_summary(
             terminal.write_line(f"  {plain(nodeid)}: {plain(first)}")
         if len(missed) > MISSED_SHOWN:
             terminal.write_line(f"  and {len(missed) - MISSED_SHOWN} more, in the run file")
+    reasons = Counter(r.detail or r.error for r in run.records if r.outcome == "skipped")
+    for reason, count in reasons.most_common(SKIPS_SHOWN):
+        terminal.write_line(f"skipped {count}: {plain(reason)}")
+    moved = [r for r in run.records if "verdict_moved" in r.flags]
+    if moved:
+        terminal.write_line("")
+        terminal.write_line(f"verdicts that moved ({len(moved)}):")
+        for record in moved:
+            changes = [note for note in record.notes if " is now " in note]
+            terminal.write_line(
+                f"  {record.suite}/{record.task_id} [{plain(record.target)}]: "
+                + plain("; ".join(changes))
+            )
     if files and not quiet:
         terminal.write_line("")
         root = active.config.invocation_params.dir

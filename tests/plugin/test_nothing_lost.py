@@ -24,7 +24,7 @@ def test_every_run_leaves_journal_run_file_and_summaries(project: Project) -> No
     results = project.pytester.path / "results"
     lines = [json.loads(line) for line in journals(project)[0].read_text("utf-8").splitlines()]
     assert len(lines) == 3, "a header and two records"
-    assert lines[1]["response"].endswith("Final answer: 5")
+    assert lines[1]["record"]["response"].endswith("Final answer: 5")
     run = project.results()
     assert run["schema"] == 1
     assert set(run) == {"schema", "run", "scorecards", "records"}
@@ -105,7 +105,7 @@ def test_replay_judges_stored_replies_without_a_server(project: Project, server:
 
     same.assert_outcomes(passed=2)
     moved.assert_outcomes(passed=1, failed=1)
-    moved.stdout.fnmatch_lines(["*verdict*pass*fail*"])
+    moved.stdout.fnmatch_lines(["*sum*verdict: 'pass' is now 'fail'*"])
 
 
 def test_a_replayed_prompt_that_no_longer_matches_is_an_error(

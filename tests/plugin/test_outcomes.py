@@ -22,7 +22,7 @@ def test_a_wrong_answer_is_a_failure_with_an_explanation(project: Project, serve
             "*prompt:*What is two plus three*",
             "*answer:*Let me see.*",
             "*expected:*5*",
-            "*completion tokens*TTFT*t/s*",
+            "*5 completion tokens*finish stop*TTFT*total*",
             "*reasoning.json:2*",
         ]
     )

@@ -25,7 +25,8 @@ def test_scorecards_equal_those_of_a_sequential_run(project: Project, server: Se
 
     alone.assert_outcomes(passed=1, failed=1)
     spread.assert_outcomes(passed=1, failed=1)
-    assert [without_timings(s) for s in first] == [without_timings(s) for s in second]
+    for one, other in zip(first, second, strict=True):
+        assert without_timings(one) == without_timings(other)
 
 
 def test_workers_collect_the_scenario_directories_too(project: Project) -> None:
