@@ -96,10 +96,10 @@ def regex(spec: AnswerSpec, answer: str) -> Finding:
     """An accepted pattern matches in the last 300 characters of the collapsed reply."""
     rule = "regex: an accepted pattern matches in the last 300 characters of the collapsed answer"
     plain = simplify_latex(answer)
-    ends = dict.fromkeys(_end(plain, c) for c in (collapse, collapse_between))
     patterns = spec.accepted_patterns or (re.escape(collapse(spec.expected_answer)),)
-    for pattern in patterns:
-        for end in ends:
+    for collapsed in (collapse, collapse_between):
+        end = _end(plain, collapsed)
+        for pattern in patterns:
             match = search(pattern, end)
             if match:
                 return Finding(True, match[0], rule=rule, candidate=plain.strip())

@@ -209,6 +209,8 @@ def _is_value(value: str) -> bool:
 def value_forms(text: str, *, quoted: bool) -> tuple[str, ...]:
     """A value in the forms in which it may match, the one with all removed last."""
     raw = text.strip()
+    if raw.isalnum():
+        return (raw,)
     if not raw.strip(" \t*_`~#|"):
         return ()
     raw = _TAG.sub("", _unescaped(raw)).strip().strip("|").strip()

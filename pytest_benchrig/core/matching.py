@@ -16,7 +16,7 @@ PATTERN_SECONDS = 1.0
 
 _DIGIT = re.compile(r"[0-9]")
 _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
-_EMPHASIS = re.compile(r"\*+|_+|`+")
+_EMPHASIS = re.compile(r"[*_`]+")
 
 
 class PatternTimeout(Exception):  # noqa: N818 - it is what happened, and the public name
@@ -62,8 +62,10 @@ def _shown_mark(match: re.Match[str]) -> str:
     text, (start, end) = match.string, match.span()
     before, after = text[start - 1 : start], text[end : end + 1]
     if match[0][0] == "*":
-        return match[0] if before.isdigit() and after.isdigit() else ""
-    return match[0] if match[0][0] == "_" and before.isalnum() and after.isalnum() else ""
+        kept = before.isdigit() and after.isdigit()
+    else:
+        kept = match[0][0] == "_" and before.isalnum() and after.isalnum()
+    return match[0] if kept else ""
 
 
 @lru_cache(maxsize=4096)

@@ -49,7 +49,7 @@ def tallies(run: RunFile) -> list[str]:
                 f"({card.show('coding_pass_rate')})"
             )
         if card.truncated_runs:
-            found.append(f"\u26a0 {card.target}: {card.truncated_runs} replies were cut off")
+            found.append(f"\u26a0 {card.target}: replies cut off: {card.truncated_runs}")
         reasons = dict.fromkeys(card.unmeasured.values())
         found += [f"{card.target}: n/a: {reason}" for reason in reasons]
     return found

@@ -11,7 +11,7 @@ STYLE = """\
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
-main { max-width: 1180px; margin: 0 auto; padding: 24px 20px 60px; }
+main { max-width: 1320px; margin: 0 auto; padding: 24px 20px 60px; }
 h1 { font-size: 1.5rem; margin: 0 0 12px; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin: 32px 0 10px; }
 summary h2 { display: inline; }

@@ -26,10 +26,13 @@ _KEPT_LOGS = 20
 _NEW_GROUP: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0) | getattr(
     subprocess, "CREATE_NO_WINDOW", 0
 )
+# The folders go in front of the installed packages, where the parent found them, and behind the
+# standard library, which nothing in them may hide.
 _BOOT = """\
 import importlib, json, sys
 wanted = json.loads(sys.argv[2])
-sys.path.extend(p for p in wanted["paths"] if p not in sys.path)
+at = next((i for i, p in enumerate(sys.path) if p.endswith("-packages")), len(sys.path))
+sys.path[at:at] = wanted["paths"]
 importlib.import_module("pytest_benchrig.runtimes." + sys.argv[1]).main(wanted)
 """
 

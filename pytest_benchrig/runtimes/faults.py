@@ -267,6 +267,11 @@ def fault_of_connect(site: Site, problem: Exception, timeout_sec: float) -> Runt
             f"no connection within {timeout_sec:g} s",
             "Check that the server runs and that no firewall drops the connection",
         )
+    elif isinstance(problem, FileNotFoundError) or "TLS CA certificate" in str(problem):
+        message, remedy = (
+            "the CA file that the environment names is not there",
+            "Correct REQUESTS_CA_BUNDLE, SSL_CERT_FILE or CURL_CA_BUNDLE",
+        )
     elif isinstance(problem, ConnectionRefusedError):
         message, remedy = (
             "the connection was refused: nothing listens there",

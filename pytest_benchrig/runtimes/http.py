@@ -11,10 +11,11 @@ import ipaddress
 import json
 import os
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from pytest_benchrig._version import __version__
 from pytest_benchrig.core.generation import JsonValue, RuntimeFault
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 USER_AGENT = f"pytest-benchrig/{__version__}"
 CONNECT_TIMEOUT_SEC = 10.0
+_PATIENCE = 3
 MAX_BODY_BYTES = 64 * 1024 * 1024
 _VERSION_END = re.compile(r"/v\d+\Z")
 
@@ -81,11 +83,11 @@ class Endpoint:
         shown = redact_url(base_url.strip())
         text = base_url.strip()
         parts = _split(text if "://" in text else f"http://{text}", shown)
-        host = parts.hostname or ""
+        host = _host(parts, shown)
         if not host or parts.scheme not in ("http", "https"):
             raise _no_address(shown, "expected http://host:port")
         port = parts.port or default_port or (443 if parts.scheme == "https" else 80)
-        prefix = parts.path.rstrip("/")
+        prefix = quote(parts.path.rstrip("/"), safe="/%:@!$&'()*+,;=~")
         name = f"[{host}]" if ":" in host else host
         headers = {
             "Host": name if port == (443 if parts.scheme == "https" else 80) else f"{name}:{port}",
@@ -128,9 +130,10 @@ class Endpoint:
         if self.host.lower() == "localhost" or self.host.lower().endswith(".localhost"):
             return True
         try:
-            return ipaddress.ip_address(self.host).is_loopback
+            address = ipaddress.ip_address(self.host)
         except ValueError:
             return False
+        return address.is_loopback or address.is_unspecified
 
     @property
     def root(self) -> str:
@@ -250,7 +253,7 @@ class HttpClient:
             path: From the server's root, such as ``/api/tags``; the endpoint's prefix is not added.
             body: A JSON value to send.
             phase: What a fault names as its phase.
-            timeout_sec: Longest silence.
+            timeout_sec: Longest silence; the whole may take three times as long.
 
         Raises:
             RuntimeFault: ``unreachable``, ``timeout``, or ``broken_stream`` for a body that is cut
@@ -274,8 +277,11 @@ class HttpClient:
                 stream=True,
             ) as response:
                 taken = bytearray()
+                until = time.monotonic() + _PATIENCE * timeout_sec
                 for piece in response.iter_content(65536):
                     taken += piece
+                    if time.monotonic() > until:
+                        raise requests.exceptions.ReadTimeout
                     if len(taken) > MAX_BODY_BYTES:
                         raise self.site.fault(
                             "broken_stream",
@@ -289,7 +295,7 @@ class HttpClient:
                     {k.lower(): v for k, v in response.headers.items()},
                     bytes(taken),
                 )
-        except requests.exceptions.RequestException as problem:
+        except (OSError, ValueError) as problem:  # requests lets some of its parts' own through
             raise self._fault(problem, f"{method} {path}", phase, timeout_sec) from None
 
     def json(
@@ -354,7 +360,8 @@ class HttpClient:
         import requests
 
         cause = _root_cause(problem)
-        if isinstance(problem, requests.exceptions.ReadTimeout):
+        late_body = "Read timed out" in str(problem)
+        if isinstance(problem, requests.exceptions.ReadTimeout) or late_body:
             return self.site.fault(
                 "timeout",
                 f"{what}: no answer within {timeout_sec:g} s",
@@ -386,6 +393,14 @@ def _root_cause(problem: Exception) -> Exception:
         if isinstance(seen, OSError):
             best = seen
     return best
+
+
+def _host(parts: SplitResult, shown: str) -> str:
+    host = parts.hostname or ""
+    try:
+        return host if host.isascii() else host.encode("idna").decode("ascii")
+    except UnicodeError:
+        raise _no_address(shown, "the host name cannot be encoded") from None
 
 
 def _split(text: str, shown: str) -> SplitResult:

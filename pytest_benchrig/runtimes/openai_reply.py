@@ -70,6 +70,7 @@ class ChatReply(Reply):
         self._message(0, message)
         self.arrivals.clear()
         self._finish(choices[0].get("finish_reason"))
+        self.complete = True
 
     def extra(self, value: Mapping[str, JsonValue]) -> None:
         """What one server adds to a chunk or body beside OpenAI's fields."""

@@ -25,11 +25,42 @@ SANDBOX_MODULES = (
 )
 """What a process that is forked for either side imports first; the rest follows from these."""
 
-WARM_MODULES = (
-    "abc ast bisect builtins collections collections.abc contextlib copy dataclasses datetime "
-    "decimal enum fractions functools heapq io itertools json keyword linecache math numbers "
-    "operator os random re statistics string sys textwrap time traceback types typing"
-).split()
+WARM_MODULES = [
+    "abc",
+    "ast",
+    "bisect",
+    "builtins",
+    "collections",
+    "collections.abc",
+    "contextlib",
+    "copy",
+    "dataclasses",
+    "datetime",
+    "decimal",
+    "enum",
+    "fractions",
+    "functools",
+    "heapq",
+    "io",
+    "itertools",
+    "json",
+    "keyword",
+    "linecache",
+    "math",
+    "numbers",
+    "operator",
+    "os",
+    "random",
+    "re",
+    "statistics",
+    "string",
+    "sys",
+    "textwrap",
+    "time",
+    "traceback",
+    "types",
+    "typing",
+]
 """Standard modules worth importing before the fork, because answers import them."""
 
 REPORT_CAP = 4 << 20
