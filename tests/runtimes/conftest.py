@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 
 from pytest_benchrig.runtimes.scripted import ScriptedServer, scripted_server
+from tests.runtimes.routed import Answer, RoutedServer
 from tests.runtimes.support import Canned, CannedFactory, CannedServer, Opener
 
 
@@ -45,3 +46,17 @@ def opened() -> Iterator[Opener]:
     yield make
     for runtime in runtimes:
         runtime.close()
+
+
+@pytest.fixture
+def routed() -> Iterator[Callable[[Mapping[str, Answer]], RoutedServer]]:
+    """``routed(routes)`` starts a server that answers by path."""
+    servers: list[RoutedServer] = []
+
+    def start(routes: Mapping[str, Answer]) -> RoutedServer:
+        servers.append(RoutedServer(routes))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.stop()
