@@ -165,7 +165,7 @@ class Active:
         """Whether the suite was selected."""
         chosen = self.settings.suites
         if not chosen:
-            return suite not in OPT_IN_SUITES or suite in self.named_suites
+            return self.selfcheck or suite not in OPT_IN_SUITES or suite in self.named_suites
         return suite in chosen or ("all" in chosen and suite in BUNDLED_SUITES)
 
     @property

@@ -375,4 +375,4 @@ class Target:
     endpoints: tuple[str, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
-        return f"{self.runtime}:{self.model}"
+        return f"{self.runtime}:{self.model}" if self.model else self.runtime
