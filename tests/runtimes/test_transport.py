@@ -13,8 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_benchrig.core.generation import RuntimeFault
+from pytest_benchrig.runtimes.address import Endpoint, proxy_of, tls_context
 from pytest_benchrig.runtimes.clock import SO_TIMESTAMPNS, KernelClock, now_ns
-from pytest_benchrig.runtimes.http import Endpoint, HttpClient, proxy_of, tls_context
+from pytest_benchrig.runtimes.http import HttpClient
 from pytest_benchrig.runtimes.openai import OpenAIRuntime
 from pytest_benchrig.runtimes.redact import redact_text, redact_url
 from pytest_benchrig.runtimes.transport import connect
@@ -165,6 +166,17 @@ def test_tls_with_a_named_ca(
     assert generation.marks.arrivals[0].ns >= generation.marks.start_ns
 
 
+def test_a_ca_file_that_is_not_there(
+    canned: CannedFactory, opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/no/such/file.pem")
+    runtime = opened(OpenAIRuntime, canned(as_json({}), tls=server_tls()).url)
+    for call in (runtime.list_models, lambda: runtime.generate(ask())):
+        with pytest.raises(RuntimeFault, match="CA file") as caught:
+            call()
+        assert "REQUESTS_CA_BUNDLE" in caught.value.remedy
+
+
 def test_untimed_requests_take_the_same_ca(
     canned: CannedFactory, opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,6 +218,7 @@ def test_the_garbage_collector_runs_again_after_a_stream(
         ("https://gpu", "https://gpu:443"),
         ("http://[::1]:80", "http://[::1]:80"),
         ("http://me:secret@gpu:1/x", "http://gpu:1/x"),
+        ("http://żółw.pl/ścieżka", "http://xn--w-uga1v8h.pl:80/%C5%9Bcie%C5%BCka"),
     ],
 )
 def test_addresses(text: str, url: str) -> None:
@@ -265,7 +278,7 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "127.8.8.8"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "127.8.8.8", "0.0.0.0"])
 def test_loopback_ignores_proxies(no_proxies: pytest.MonkeyPatch, host: str) -> None:
     no_proxies.setenv("http_proxy", "http://proxy.invalid:3128")
     assert proxy_of(Endpoint.parse(f"http://{host}:1")) is None
