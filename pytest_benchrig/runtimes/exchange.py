@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import Literal, Protocol, TypeAlias
 
 from pytest_benchrig.core.generation import Generation, Request, RuntimeFault
 from pytest_benchrig.runtimes.clock import StampedEvent, now_ns
@@ -15,47 +14,25 @@ from pytest_benchrig.runtimes.faults import (
     excerpt,
     fault_of_status,
 )
+from pytest_benchrig.runtimes.framing import (
+    END_HINTS,
+    JSON_TYPES,
+    PARSERS,
+    Framing,
+    Parser,
+)
 from pytest_benchrig.runtimes.lines import MAX_LINE_BYTES, LineTooLong
-from pytest_benchrig.runtimes.ndjson import NdjsonParser
 from pytest_benchrig.runtimes.progress import Progress
 from pytest_benchrig.runtimes.reply import ErrorInStream, Garbage, Reply
-from pytest_benchrig.runtimes.sse import SseParser
 from pytest_benchrig.runtimes.transport import Connection, Raw, Segment
 from pytest_benchrig.runtimes.wire import Head, ResponseReader, WireError
 
-Framing: TypeAlias = Literal["sse", "ndjson"]
-
-MEDIA_TYPES: Mapping[Framing, tuple[str, ...]] = {
-    "sse": ("text/event-stream",),
-    "ndjson": ("application/x-ndjson", "application/ndjson", "application/jsonl"),
-}
-JSON_TYPES = ("application/json", "text/json", "application/problem+json")
-_PARSERS: Mapping[Framing, type[SseParser] | type[NdjsonParser]] = {
-    "sse": SseParser,
-    "ndjson": NdjsonParser,
-}
-_END_HINTS: Mapping[Framing, tuple[bytes, ...]] = {
-    "sse": (b"[DONE]",),
-    "ndjson": (b'"done":true', b'"done": true'),
-}
 _LAST_CHUNK = b"0\r\n\r\n"
 _IDLE_NS = 250_000_000
 _STALE_NS = 500_000_000
 _LINGER_NS = 1_000_000_000
 _ERROR_BODY_NS = 10_000_000_000
 _RECENT = 8
-
-
-class Parser(Protocol):
-    """What both framings offer."""
-
-    def feed(self, ns: int, data: bytes) -> list[StampedEvent]:
-        """The events that these bytes complete."""
-        ...
-
-    def close(self) -> list[StampedEvent]:
-        """The event that the end completes."""
-        ...
 
 
 class StaleConnection(Exception):  # noqa: N818 - a signal to the client
@@ -101,8 +78,8 @@ class Exchange:
         self._reused = reused
         self._request = request
         self._reply = reply
-        self._parser: Parser = _PARSERS[framing]()
-        self._hints = _END_HINTS[framing]
+        self._parser: Parser = PARSERS[framing]()
+        self._hints = END_HINTS[framing]
         self._media_types = media_types
         self._reader = ResponseReader()
         self._progress = Progress(

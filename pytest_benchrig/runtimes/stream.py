@@ -16,15 +16,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pytest_benchrig.core.generation import Generation, JsonValue, Request
 from pytest_benchrig.runtimes.address import Endpoint, ca_file, proxy_of, tls_context, tunnel_of
 from pytest_benchrig.runtimes.clock import StampedEvent, now_ns
-from pytest_benchrig.runtimes.exchange import (
-    JSON_TYPES,
-    MEDIA_TYPES,
-    Busy,
-    Exchange,
-    Framing,
-    StaleConnection,
-)
+from pytest_benchrig.runtimes.exchange import Busy, Exchange, StaleConnection
 from pytest_benchrig.runtimes.faults import fault_of_connect
+from pytest_benchrig.runtimes.framing import JSON_TYPES, MEDIA_TYPES, Framing
 from pytest_benchrig.runtimes.http import CONNECT_TIMEOUT_SEC
 from pytest_benchrig.runtimes.reply import ErrorInStream, Garbage, Reply, decode_event
 from pytest_benchrig.runtimes.retry import MAX_WAITS, wait_sec
