@@ -23,7 +23,7 @@ _MARKER = re.compile(
     rf"(?P<words>{_DRESS}*final{_DRESS}*[ \t]+{_DRESS}*answer(?![\w])|{_DRESS}*final{_DRESS}*[ \t]+"
     rf"{_DRESS}*answer(?=_))(?P<dress1>[ \t]*{_DRESS}*)"
     rf"(?P<is>[ \t]*{_DRESS}*is(?![\w']){_DRESS}*)?(?P<dress2>[ \t]*{_DRESS}*[ \t]*)"
-    rf"(?P<sign>[:=|]|-(?![0-9.])|[–—](?![0-9])|—)?(?P<dress3>{_DRESS}*)(?P<more>[ \t]*:?)",
+    rf"(?P<sign>[:=|]|-{1, 3}(?![0-9.])|[–—](?![0-9])|—)?(?P<dress3>{_DRESS}*)(?P<more>[ \t]*:?)",
     re.IGNORECASE,
 )
 _LIST_MARK = re.compile(r"(?:[-*+•‣◦▪●–]|[0-9]{1,3}[.)]|\([0-9]{1,3}\))(?=[ \t])[ \t]+")
@@ -31,7 +31,8 @@ _ONLY_DRESS = re.compile(r"[\s*_`~#>|:=\-–—.]*")
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*[\w+-]*[ \t]*")
 _QUOTES = {'"': '"', "“": "”", "”": "”", "„": "”", "«": "»", "»": "«", "‘": "’", "'": "'", "`": "`"}
 _THOUSANDS = re.compile(
-    r"(?<![0-9.,])(?<![0-9] )[0-9]{1,3}(?:(?:,[0-9]{3})+|(?: [0-9]{3})+)(?![0-9]|[ ,][0-9])"
+    r"(?<![0-9.,])(?<![0-9] )[1-9][0-9]{0,2}"
+    r"(?:(?:,[0-9]{3})+(?!,?[0-9]| [0-9])|(?: [0-9]{3})+(?![ ,]?[0-9]{3}|[0-9]))"
 )
 _LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*\)")
 _STARS = re.compile(r"(?<![0-9])\*\*|\*\*(?![0-9])")
@@ -155,6 +156,10 @@ def _marked(index: int, line: str, match: re.Match[str]) -> _Marked | None:
     rest = line[match.end() :]
     if match["words"].startswith("_") and rest.rstrip(" .").endswith("_"):
         rest = rest.rstrip(" .").rstrip("_")
+    if before.rstrip(" *_`~").endswith("(") and rest.count(")") > rest.count("("):
+        rest = rest[: rest.rfind(")")]
+    if rest[:1] in "'’" and rest[1:2].isalpha():
+        return None
     lead = _without_dress(before)
     sign = match["sign"]
     colon = sign == ":" or match["more"].strip() == ":"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
+from pytest_benchrig.core.answer_checks import collapse
 from pytest_benchrig.core.latex import simplify_latex
-from pytest_benchrig.core.matching import PatternTimeout, fullmatch
+from pytest_benchrig.core.matching import PatternTimeout, contains, fullmatch, search
 from pytest_benchrig.core.numbers import parse_number
 from pytest_benchrig.core.scenario import AnswerSpec
-from pytest_benchrig.core.text import is_letter, normalise
+from pytest_benchrig.core.text import count_words, is_letter, normalise
 
 _DIGITS = re.compile(r"[0-9]+")
 _FLAGS = re.compile(r"^\(\?[aiLmsux]+\)")
@@ -23,24 +25,26 @@ def expected_reply(spec: AnswerSpec) -> str:
 
 def in_form(spec: AnswerSpec, value: str) -> str:
     """A value as a reply of the requested form; facts that must occur stand before it."""
-    facts = "".join(f"{fact}\n" for fact in spec.required_patterns)
-    if spec.check_type == "final_answer":
-        return f"{facts}Final answer: {value}"
-    return f"{facts}{value}"
+    lead = [*spec.required_patterns]
+    marked = f"Final answer: {value}" if spec.check_type == "final_answer" else value
+    lacking = (spec.min_words or 0) - count_words("\n".join([*lead, marked]))
+    if lacking > 0:
+        lead.append(" ".join(["so"] * lacking))
+    return "\n".join([*lead, marked])
 
 
 def _expected_value(spec: AnswerSpec) -> str:
     """The expected answer; for ``regex`` a pattern that is plain text, where it says more."""
     value = spec.expected_answer.strip()
-    if spec.check_type == "regex" or not value:
-        literals = [
-            literal
-            for literal in (_FLAGS.sub("", p) for p in spec.accepted_patterns)
-            if not _META.search(literal)
-        ]
-        if literals and value.lower() not in [x.lower() for x in literals]:
-            return literals[0]
+    shown = spec.check_type == "regex" and not _found_at_the_end(spec, value)
+    if shown or not value:
+        literals = (_FLAGS.sub("", p) for p in spec.accepted_patterns)
+        return next((p for p in literals if not _META.search(p)), value)
     return value
+
+
+def _found_at_the_end(spec: AnswerSpec, value: str) -> bool:
+    return any(search(p, collapse(value)) for p in spec.accepted_patterns)
 
 
 def near_misses_of(spec: AnswerSpec) -> tuple[str, ...]:
@@ -52,13 +56,15 @@ def near_misses_of(spec: AnswerSpec) -> tuple[str, ...]:
     """
     value = _expected_value(spec)
     right = {_key(v) for v in (spec.expected_answer, *_listed(spec))}
-    misses: list[str] = []
-    for wrong in _wrong_numbers(value):
-        if _key(wrong) not in right:
-            misses.append(wrong)
+    misses = [w for w in _wrong_numbers(spec, value) if _key(w) not in right]
     if not _DIGITS.search(value):
-        misses += [w for w in _swapped(value) if not _allowed(spec, w)]
-    return tuple(dict.fromkeys(in_form(spec, miss) for miss in misses))
+        misses += _swapped(value)
+    bare = spec
+    if spec.check_type == "exact_or_contains":
+        answers = (spec.expected_answer, *spec.accepted_patterns)
+        facts = [f for f in spec.required_patterns if not any(contains(a, f) for a in answers)]
+        bare = replace(spec, required_patterns=tuple(facts))
+    return tuple(dict.fromkeys(in_form(bare, w) for w in misses if not _allowed(spec, w)))
 
 
 def _listed(spec: AnswerSpec) -> list[str]:
@@ -79,10 +85,15 @@ def _key(text: str) -> object:
     return plain if value is None else value
 
 
-def _wrong_numbers(value: str) -> Iterator[str]:
-    """Each number of the value made wrong in each way, one at a time."""
+def _wrong_numbers(spec: AnswerSpec, value: str) -> Iterator[str]:
+    """Each number of the value made wrong in each way, one at a time.
+
+    ``regex`` looks at the end of a reply only: there just the numbers that a pattern names.
+    """
     for match in _DIGITS.finditer(value):
         start, end, digits = match.start(), match.end(), match[0]
+        if spec.check_type == "regex" and not any(digits in p for p in spec.accepted_patterns):
+            continue
         number = int(digits) if len(digits) < 4000 else None
         made = [digits + "0", digits + "7", "1" + digits]
         if number is not None:
@@ -121,12 +132,19 @@ def _swapped(value: str) -> Iterator[str]:
 
 
 def _allowed(spec: AnswerSpec, value: str) -> bool:
-    """Whether the scenario means this order too."""
-    if any(_key(value) == _key(p) for p in spec.accepted_patterns):
-        return True
-    if spec.check_type != "final_answer":
-        return any(_key(p) and str(_key(p)) in value.lower() for p in spec.accepted_patterns)
+    """Whether the scenario means this value too.
+
+    A number that a regular expression takes is not meant, so that a loose pattern is found out.
+    """
+    numbers = _DIGITS.search(value) is not None
+    if spec.check_type == "exact_or_contains":
+        others = [p for p in spec.accepted_patterns if _key(p) != _key(spec.expected_answer)]
+        return any(contains(p, value) for p in others)
+    if numbers:
+        return False
     try:
-        return any(fullmatch(pattern, value) for pattern in spec.accepted_patterns)
+        if spec.check_type == "regex":
+            return _found_at_the_end(spec, value)
+        return any(fullmatch(p, value) for p in spec.accepted_patterns)
     except PatternTimeout:
         return True

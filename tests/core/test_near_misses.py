@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchrig.core.answers import judge_answer, near_misses_of
+from pytest_benchrig.core.answers import expected_reply, judge_answer, near_misses_of
 from pytest_benchrig.core.scenario import AnswerSpec
 
 
@@ -43,6 +43,24 @@ def test_what_the_scenario_accepts_is_no_miss() -> None:
     assert "5/30" not in values(AnswerSpec("exact_or_contains", "5/3", ("5/30",)))
     assert values(AnswerSpec("final_answer", "a and b", ("a and b", "and a b", "a b and"))) == set()
     assert values(AnswerSpec("final_answer", "ala ma", ("ala ma|ma ala",))) == set()
+
+
+def test_facts_and_length_are_kept_without_giving_the_answer_away() -> None:
+    spec = AnswerSpec(
+        "exact_or_contains", "1410", required_patterns=("Grunwald", "w 1410"), min_words=5
+    )
+    assert judge_answer(spec, expected_reply(spec)).passed
+    assert "Grunwald\nso so so\n1411" in near_misses_of(spec)
+    assert [m for m in near_misses_of(spec) if judge_answer(spec, m).passed] == []
+
+
+def test_only_numbers_that_decide_are_made_wrong() -> None:
+    spec = AnswerSpec("exact_or_contains", "Box 1: 42", ("42",))
+    assert "Box 2: 42" not in near_misses_of(spec)
+    assert "Box 1: 43" in near_misses_of(spec)
+    spec = AnswerSpec("regex", "Step 2: answer 7", ("answer 7",))
+    assert "Step 3: answer 7" not in near_misses_of(spec)
+    assert "Step 2: answer 8" in near_misses_of(spec)
 
 
 def test_a_pattern_that_takes_any_number_is_found_out() -> None:
