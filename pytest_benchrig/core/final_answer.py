@@ -23,7 +23,7 @@ _MARKER = re.compile(
     rf"(?P<words>{_DRESS}*final{_DRESS}*[ \t]+{_DRESS}*answer(?![\w])|{_DRESS}*final{_DRESS}*[ \t]+"
     rf"{_DRESS}*answer(?=_))(?P<dress1>[ \t]*{_DRESS}*)"
     rf"(?P<is>[ \t]*{_DRESS}*is(?![\w']){_DRESS}*)?(?P<dress2>[ \t]*{_DRESS}*[ \t]*)"
-    rf"(?P<sign>[:=|]|-{1, 3}(?![0-9.])|[–—](?![0-9])|—)?(?P<dress3>{_DRESS}*)(?P<more>[ \t]*:?)",
+    rf"(?P<sign>[:=|]|-{{1,3}}(?![0-9.])|[–—](?![0-9])|—)?(?P<dress3>{_DRESS}*)(?P<more>[ \t]*:?)",
     re.IGNORECASE,
 )
 _LIST_MARK = re.compile(r"(?:[-*+•‣◦▪●–]|[0-9]{1,3}[.)]|\([0-9]{1,3}\))(?=[ \t])[ \t]+")
