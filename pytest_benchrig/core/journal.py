@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pytest_benchrig.core.checked import checked_record
 from pytest_benchrig.core.generation import JsonValue
 from pytest_benchrig.core.record import Record
 
@@ -82,7 +83,7 @@ def load_journal(text: str) -> Journal:
         if not isinstance(value.get("record"), dict):
             raise ValueError(f"line {number}: expected a record; this is no benchrig journal")
         try:
-            records.append(Record.from_json(value["record"]))
+            records.append(checked_record(value["record"]))
         except ValueError as problem:
             raise ValueError(f"line {number}: {problem}") from None
     if not lines:

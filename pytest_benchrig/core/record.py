@@ -154,7 +154,7 @@ class Record:
 
     def to_json(self) -> dict[str, JsonValue]:
         """The flat JSON object, every field present, in the order of this class."""
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {name: getattr(self, name) for name in RECORD_FIELD_NAMES}
 
     @classmethod
     def from_json(cls, data: Mapping[str, JsonValue]) -> Record:
@@ -166,8 +166,11 @@ class Record:
         Raises:
             ValueError: A required field is missing.
         """
-        known = {f.name for f in dataclasses.fields(cls)}
         try:
-            return cls(**{key: value for key, value in data.items() if key in known})
+            return cls(**{k: v for k, v in data.items() if k in RECORD_FIELD_NAMES})
         except TypeError as problem:
             raise ValueError(f"not a benchrig record: {problem}") from None
+
+
+RECORD_FIELD_NAMES: Mapping[str, None] = dict.fromkeys(f.name for f in dataclasses.fields(Record))
+"""The names in the order of the class; looked up once, because runs hold many records."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pytest_benchrig.core.checked import checked_record
 from pytest_benchrig.core.generation import JsonValue
 from pytest_benchrig.core.journal import Journal, load_journal
 from pytest_benchrig.core.record import Record
@@ -107,17 +108,15 @@ def from_json(data: JsonValue) -> RunFile:
             raise ValueError(f'not a run file: "{name}" is missing or of the wrong type')
     records = []
     for number, entry in enumerate(data["records"]):
-        if not isinstance(entry, dict):
-            raise ValueError(f"records[{number}]: expected an object")
         try:
-            records.append(Record.from_json(entry))
+            records.append(checked_record(entry))
         except ValueError as problem:
             raise ValueError(f"records[{number}]: {problem}") from None
     scorecards = []
     for number, entry in enumerate(data["scorecards"]):
         try:
             scorecards.append(Scorecard.from_json(entry))
-        except (ValueError, TypeError, AttributeError, LookupError) as problem:
+        except ValueError as problem:
             raise ValueError(f"scorecards[{number}]: {problem}") from None
     return RunFile(data["run"], tuple(scorecards), tuple(records))
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_benchrig.core.checked import check_scorecard
 from pytest_benchrig.core.generation import JsonValue
 from pytest_benchrig.core.metrics import ACCURACY_SUFFIX, METRICS, metric_of
 
@@ -175,10 +176,11 @@ class Scorecard:
         """A scorecard from its JSON object; fields of a later version are ignored.
 
         Raises:
-            ValueError: It has no target, or is no object.
+            ValueError: It is no object, has no target, or a field has another type.
         """
         if not isinstance(data, Mapping) or not isinstance(data.get("target"), str):
             raise ValueError("not a scorecard: expected an object with a target")
+        check_scorecard(data)
         names = {spec.name for spec in dataclasses.fields(cls)}
         values: dict[str, Any] = {k: v for k, v in data.items() if k in names}
         values["suite_accuracy"] = {

@@ -66,20 +66,12 @@ def _shown(run: RunFile) -> list[view.Table]:
     names = (*view.SCORES, *view.user_metrics(cards), "avg_eval_tok_sec", "avg_ttft_sec")
     for table in (
         view.interval_table(cards, names),
-        _first(view.scenario_table(cards, only=("flaky", "broken"))),
+        view.scenario_table(cards, only=("flaky", "broken"), limit=MANY),
     ):
         if table is not None:
-            found.append(table)
+            title = "Flaky and broken scenarios" if table.title == "Scenarios" else table.title
+            found.append(view.Table(title, table.columns, table.rows, table.notes, table.drop))
     return found
-
-
-def _first(table: view.Table | None) -> view.Table | None:
-    if table is None:
-        return None
-    kept = table.rows[:MANY]
-    more = len(table.rows) - len(kept)
-    notes = (f"and {more} more, in the other reports",) if more else ()
-    return view.Table("Flaky and broken scenarios", table.columns, kept, notes, table.drop)
 
 
 def headline(card: Scorecard) -> list[str]:

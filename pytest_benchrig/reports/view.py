@@ -79,6 +79,8 @@ SUITE_TIMINGS = (
     "avg_prefill_eff_tok_sec",
     "avg_prompt_tok_sec",
 )
+SCENARIOS = 500
+"""Scenarios that a report lists; the run file has them all."""
 SPREAD_MEANING = "in brackets: lowest and highest of the single runs"
 
 
@@ -294,7 +296,9 @@ def _range(metric: Metric, found: tuple[float, float] | None) -> str:
     return f"{metric.show(found[0], unit=False)}-{metric.show(found[1], unit=False)}"
 
 
-def scenario_table(cards: Sequence[Scorecard], *, only: Sequence[str] = ()) -> Table | None:
+def scenario_table(
+    cards: Sequence[Scorecard], *, only: Sequence[str] = (), limit: int = SCENARIOS
+) -> Table | None:
     """Per scenario: passes, interval, class; ``only`` keeps some classes."""
     rows = [
         (
@@ -311,6 +315,7 @@ def scenario_table(cards: Sequence[Scorecard], *, only: Sequence[str] = ()) -> T
     ]
     if not rows:
         return None
+    more = len(rows) - limit
     return Table(
         "Scenarios",
         (
@@ -325,7 +330,8 @@ def scenario_table(cards: Sequence[Scorecard], *, only: Sequence[str] = ()) -> T
                 numeric=False,
             ),
         ),
-        tuple(rows),
+        tuple(rows[:limit]),
+        (f"and {more} more, in the run file",) if more > 0 else (),
     )
 
 

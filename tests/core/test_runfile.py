@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,7 @@ def test_a_resumed_journal_has_a_second_header() -> None:
         (
             '{"schema": 1, "run": {}, "scorecards": [{"target": "a", "ci95": {"x": 3}}], '
             '"records": []}',
-            r"scorecards\[0\]: ",
+            r"scorecards\[0\]: ci95.x: expected two numbers, found 3",
         ),
         ('{"schema": 1, "run": ' + "[" * 100_000, "not a run file"),
     ],
@@ -184,6 +185,49 @@ def test_a_resumed_journal_has_a_second_header() -> None:
 def test_what_is_no_run_file(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load_run(text)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("ttft_sec", "fast", "ttft_sec: expected int or float or null, found 'fast'"),
+        ("completion_tokens", 1.5, "completion_tokens: expected int or null, found 1.5"),
+        ("flags", "x", "flags: expected list, found 'x'"),
+        ("hardware", [], "hardware: expected dict, found a list"),
+        ("outcome", None, "outcome: expected str, found null"),
+        ("task_id", 7, "task_id: expected str, found 7"),
+        ("passed", "yes", "passed: expected bool or null, found 'yes'"),
+    ],
+)
+def test_a_record_with_a_wrong_type_is_said(field: str, value: object, message: str) -> None:
+    data = run_of([speed()]).to_json()
+    data["records"][0][field] = value
+    with pytest.raises(ValueError, match=re.escape(f"records[0]: {message}")):
+        load_run(json.dumps(data))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("coding_pass_rate", "80", "coding_pass_rate: expected a number or null, found '80'"),
+        ("tool_task_success", {"passed": 1}, "tool_task_success: expected"),
+        ("sql_accuracy", True, "sql_accuracy: expected a number or null"),
+        ("eval_tok_sec_floored", 1, "eval_tok_sec_floored: expected true, false or null"),
+        ("spread", [], ""),
+        ("suites", {"speed": 3}, "suites.speed: expected an object, found 3"),
+        ("scenarios", [{"suite": "a"}], "scenarios[0]: expected suite, task_id"),
+        ("scenarios", {"a": 1}, "scenarios: expected a list, found an object"),
+        ("pass_at_k", {"1": {}}, "pass_at_k.1: expected pass_at_k and pass_hat_k"),
+    ],
+)
+def test_a_scorecard_with_a_wrong_type_is_said(field: str, value: object, message: str) -> None:
+    data = run_of([speed()]).to_json()
+    data["scorecards"][0][field] = value
+    if not message:
+        assert load_run(json.dumps(data)).scorecards[0].spread == {}
+        return
+    with pytest.raises(ValueError, match=re.escape(f"scorecards[0]: {message}")):
+        load_run(json.dumps(data))
 
 
 def test_fields_of_a_later_version_are_ignored() -> None:
