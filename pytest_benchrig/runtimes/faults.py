@@ -76,7 +76,7 @@ def error_in(value: JsonValue) -> ServerError | None:
     error = value.get("error")
     if error in (None, "", {}) and value.get("object") == "error":
         error = value
-    if error in (None, "", {}) and "detail" in value:
+    if error in (None, "", {}) and "choices" not in value and value.get("detail"):
         detail = value["detail"]
         return ServerError(detail if isinstance(detail, str) else json.dumps(detail))
     if error in (None, "", {}, False):

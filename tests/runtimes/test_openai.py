@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pytest_benchrig.core.generation import Message, RuntimeFault, Sampling, ToolCall
+from pytest_benchrig.core.generation import (
+    Message,
+    RuntimeFault,
+    Sampling,
+    TimingMarks,
+    ToolCall,
+)
 from pytest_benchrig.core.timing import timings_of
-from pytest_benchrig.runtimes.llamacpp import LlamaCppRuntime
+from pytest_benchrig.runtimes.clock import StampedEvent
+from pytest_benchrig.runtimes.llamacpp import LlamaCppReply, LlamaCppRuntime
 from pytest_benchrig.runtimes.lmstudio import LmStudioRuntime
 from pytest_benchrig.runtimes.openai import OpenAIRuntime, wire_messages
-from pytest_benchrig.runtimes.openai_reply import same_model
+from pytest_benchrig.runtimes.openai_reply import ChatReply, same_model
+from pytest_benchrig.runtimes.reply import ErrorInStream, Garbage
 from pytest_benchrig.runtimes.vllm import VllmRuntime
 from tests.runtimes.support import (
     DONE,
@@ -286,6 +297,66 @@ def test_describe_knows_aliases_and_near_names(canned: CannedFactory, opened: Op
     with pytest.raises(RuntimeFault, match="did you mean Qwen3-8B") as caught:
         runtime.describe("qwen3-9b")
     assert caught.value.kind == "model_not_found"
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "choices",
+                    "delta",
+                    "message",
+                    "content",
+                    "reasoning",
+                    "tool_calls",
+                    "function",
+                    "name",
+                    "arguments",
+                    "id",
+                    "index",
+                    "finish_reason",
+                    "usage",
+                    "prompt_tokens",
+                    "completion_tokens",
+                    "timings",
+                    "predicted_n",
+                    "prompt_ms",
+                    "prompt_tokens_details",
+                    "cached_tokens",
+                    "error",
+                    "detail",
+                    "object",
+                    "model",
+                    "text",
+                    "thinking",
+                    "role",
+                    "system_fingerprint",
+                ]
+            ),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@given(JSON_VALUES, JSON_VALUES, st.sampled_from([ChatReply, LlamaCppReply]))
+def test_whatever_json_comes_is_taken_or_named(
+    delta: object, value: object, kind: type[ChatReply]
+) -> None:
+    reply = kind(asked_model="m")
+    chunks = [value, {"choices": [{"delta": delta}]}, {"choices": [delta], "usage": value}]
+    for number, one in enumerate([*chunks, {"timings": value, "choices": []}]):
+        with contextlib.suppress(ErrorInStream, Garbage):
+            reply.feed(StampedEvent(number, json.dumps(one).encode()))
+    with contextlib.suppress(ErrorInStream, Garbage):
+        reply.whole({"choices": [{"message": delta}], "usage": value})
+    marks = TimingMarks(0, 10, tuple(reply.arrivals))
+    timings_of(reply.generation(marks))
 
 
 ROUTER = {
