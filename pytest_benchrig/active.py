@@ -54,6 +54,7 @@ class Active:
     coordination: Coordination = field(default_factory=lambda: Coordination(None, ""))
     named_suites: frozenset[str] = frozenset()
     own_pids: tuple[int, ...] = ()
+    baseline: dict[str, Any] | None = None
     _loaded: dict[Path, LoadedFile] = field(default_factory=dict)
     _clients: dict[str, TargetClient] = field(default_factory=dict)
     _failures: dict[str, RuntimeFault] = field(default_factory=dict)
@@ -179,6 +180,8 @@ class Active:
         if name in self._clients or target.runtime == SELFCHECK:
             return
         self._failures.pop(name, None)
+        if not self._clients:
+            self.take_baseline(target)
         try:
             engine = self.engines.get(name)
             if engine is None and target.runtime == "embedded":
@@ -190,6 +193,18 @@ class Active:
             self._clients[name] = TargetClient.connect(self, target, engine)
         except RuntimeFault as fault:
             self._failures[name] = fault
+
+    def take_baseline(self, target: Target) -> None:
+        """GPU memory before the first model is loaded, on the process that loads it."""
+        from pytest_benchrig.hardware.baseline import Baseline, take_baseline
+        from pytest_benchrig.hardware.serving import find_serving
+
+        if self.baseline is not None:
+            self.sampler.baseline = Baseline(**self.baseline)
+        elif not self.worker:
+            url = next(iter(target.endpoints), "")
+            serving = find_serving(url, None) if url else None
+            self.baseline = dataclasses.asdict(take_baseline(self.sampler, serving))
 
     @property
     def slots(self) -> int:
@@ -246,6 +261,7 @@ class Active:
 
     def start_shared(self, target: Target) -> None:
         """Start an engine on the controller for all workers; a fault is passed on to them."""
+        self.take_baseline(target)
         engine = start_engine(target, self.settings, slots=self.slots)
         self.engines[str(target)] = engine
         self._started.append(engine)
@@ -338,6 +354,7 @@ class Active:
             "targets": [dataclasses.astuple(t) for t in self.targets],
             "engines": {name: engine.to_json() for name, engine in self.engines.items()},
             "named_suites": sorted(self.named_suites),
+            "baseline": self.baseline,
         }
 
     def from_controller(self, data: Mapping[str, Any]) -> None:
@@ -348,3 +365,4 @@ class Active:
         )
         self.engines = {name: EngineInfo.from_json(v) for name, v in data["engines"].items()}
         self.named_suites = frozenset(data["named_suites"])
+        self.baseline = data["baseline"]

@@ -13,6 +13,7 @@ from pytest_benchrig.core.generation import (
     JsonValue,
     Message,
     ModelInfo,
+    Placement,
     Request,
     Runtime,
     RuntimeFault,
@@ -35,6 +36,7 @@ class Measured:
     window: WindowReport
     concurrent: bool
     endpoint: str
+    placement: Placement = Placement()
 
 
 class TargetClient:
@@ -178,7 +180,13 @@ class TargetClient:
                 generation = runtime.generate(request)
             finally:
                 report = window.close()
-        measured = Measured(request, generation, report, flight.overlapped, runtime.base_url)
+        placement = Placement()
+        with contextlib.suppress(RuntimeFault):
+            # Where the model lies is a note beside the reply; a fault here is the next request's.
+            placement = runtime.placement(self.target.model)
+        measured = Measured(
+            request, generation, report, flight.overlapped, runtime.base_url, placement
+        )
         for observe in self._observers:
             observe(measured)
         return measured

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_benchrig.core.generation import RuntimeFault
 from pytest_benchrig.reports.escape import plain
 from pytest_benchrig.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_benchrig.runtimes.calibrate import Calibration
 
 Say = Callable[[str], None]
 
@@ -73,16 +77,44 @@ def pull(config: pytest.Config, settings: Settings, say: Say) -> int:
     return 0
 
 
+def summary_of(found: Calibration) -> str:
+    """The instrument's own error in one line, as reports show it beside timings."""
+    fit = "" if found.fit else f"; not fit for timing: {found.reason}"
+    return (
+        f"TTFT \u00b1{found.ttft_p95_ms:.2f} ms, inter-token \u00b1{found.itl_p99_ms:.2f} ms, "
+        f"decode \u00b1{found.decode_pct:.2f} %{fit}"
+    )
+
+
+def calibration_lines(found: Calibration) -> list[str]:
+    """What a person reads after a calibration."""
+    return [
+        f"Calibration of the instrument ({found.requests} streams, {found.duration_sec:.1f} s)",
+        f"  TTFT error            median {found.ttft_p50_ms:.3f} ms, p95 "
+        f"{found.ttft_p95_ms:.3f} ms, first request {found.ttft_first_ms:.3f} ms",
+        f"  inter-token error     p99 {found.itl_p99_ms:.3f} ms",
+        f"  decode rate error     {found.decode_pct:.3f} %",
+        f"  arrival seen after    median {found.arrival_p50_ms:.3f} ms, p99 "
+        f"{found.arrival_p99_ms:.3f} ms ({'kernel' if found.kernel_stamps else 'user'} stamps)",
+        f"  tokens merged in one read  {found.coalesced_share:.0%} of the streams",
+        f"  clock resolution      {found.clock_resolution_ns} ns",
+        f"  wake-up lateness      p95 {found.sleep_lateness_p95_ms:.2f} ms",
+        f"  fixed work            CV {found.work_cv_pct:.1f} %, p95 over best "
+        f"{found.work_p95_over_best:.2f}",
+        "  fit for timing" if found.fit else f"  NOT fit for timing: {found.reason}",
+    ]
+
+
 def calibrate(config: pytest.Config, settings: Settings, say: Say) -> int:
     """Measure the harness's own error; with a target also an A/A of the real server."""
     from pytest_benchrig.reports.files import write_text
     from pytest_benchrig.runtimes.calibrate import calibrate as measure
 
     calibration = measure()
-    for line in calibration.lines():
+    for line in calibration_lines(calibration):
         say(line)
     fit = calibration.fit
-    stored = {"calibration": calibration.to_json()}
+    stored = {"calibration": {**calibration.to_json(), "summary": summary_of(calibration)}}
     if settings.models:
         from pytest_benchrig.target_noise import measure_targets
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,8 +43,21 @@ def run_header(
         "environment": environment(),
         "models": active.model_facts(),
     }
+    calibration = stored_calibration(active)
+    if calibration is not None:
+        header["calibration"] = calibration
     header["fingerprint"] = fingerprint(active, header)
     return header
+
+
+def stored_calibration(active: Active) -> JsonValue:
+    """What ``--benchrig-calibrate`` stored last, ``None`` if nothing usable is there."""
+    path = active.settings.output_dir / "calibration.json"
+    try:
+        stored = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return stored.get("calibration") if isinstance(stored, dict) else None
 
 
 def plain_settings(active: Active) -> dict[str, JsonValue]:

@@ -239,7 +239,10 @@ def judge_run(
 
 def with_window(record: Record, measured: Measured) -> Record:
     """Add the hardware window and what it says about the timings."""
+    from pytest_benchrig.hardware.placement import placed
+
     window = measured.window
+    where = placed(measured.placement, gpu_present=bool(window.gpus) or None)
     notes = [*record.notes, *(n for n in window.notes if n not in record.notes)]
     flags = list(record.flags)
     if window.disturbed:
@@ -249,7 +252,14 @@ def with_window(record: Record, measured: Measured) -> Record:
     if measured.concurrent:
         flags.append("concurrent")
     record = assemble.with_hardware(record, window.to_json()).replace(
-        disturbed=window.disturbed, concurrent=measured.concurrent, flags=flags, notes=notes
+        disturbed=window.disturbed,
+        concurrent=measured.concurrent,
+        flags=flags,
+        notes=notes,
+        requested_device=where.requested_device,
+        observed_device=record.observed_device or where.observed_device,
+        gpu_fit_pct=where.gpu_fit_pct,
+        cpu_fallback=where.cpu_fallback,
     )
     if record.kind == "context":
         return record.replace(memory_growth_mb=window.memory_growth_mb)

@@ -272,9 +272,7 @@ def add_options(parser: pytest.Parser) -> None:
                     metavar=option.metavar,
                     help=option.help,
                 )
+        kind: IniType = "linelist" if option.many else "string"
         parser.addini(
-            ini_name(option.name),
-            option.help,
-            "linelist" if option.many else "string",
-            default=[] if option.many else "",
+            ini_name(option.name), option.help, type=kind, default=[] if option.many else ""
         )

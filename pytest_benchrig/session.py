@@ -198,7 +198,7 @@ class Controller:
         self._files: list[Path] = []
         self._problems: list[str] = []
         self._directory: Path | None = None
-        self._interrupted = False
+        self._annotations: list[str] = []
 
     # start
 
@@ -308,9 +308,6 @@ class Controller:
         self._decide(session)
         return result
 
-    def pytest_keyboard_interrupt(self) -> None:
-        self._interrupted = True
-
     def _decide(self, session: pytest.Session) -> None:
         if session.config.option.collectonly or self._active.selfcheck:
             return
@@ -355,6 +352,27 @@ class Controller:
         self._files, self._problems = write_reports(self._active, self.run, self._comparisons)
         if self._journal_problem:
             self._problems.append(self._journal_problem)
+        self._tell_github(self.run)
+
+    def _tell_github(self, run: RunFile) -> None:
+        """Step summary and annotations, when run in a GitHub workflow."""
+        if os.environ.get("GITHUB_ACTIONS") != "true":
+            return
+        from pytest_benchrig.reports.github import annotate, step_summary
+
+        locations = [
+            (s.suite, s.id, s.path, s.line)
+            for loaded in self._active.loaded_files()
+            for s in loaded.scenarios
+        ]
+        self._annotations = annotate(run, locations=locations)
+        summary = os.environ.get("GITHUB_STEP_SUMMARY")
+        if summary:
+            try:
+                with Path(summary).open("a", encoding="utf-8") as file:
+                    file.write(step_summary(run))
+            except OSError as problem:
+                self._problems.append(f"the step summary could not be written: {problem}")
 
     def _remember_missed(self) -> None:
         """Missed answers are run again by ``--lf``, like failures."""
@@ -387,6 +405,8 @@ class Controller:
             files=self._files,
             problems=self._problems,
         )
+        for line in self._annotations:
+            terminalreporter.write_line(line)
 
 
 class Xdist:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from pytest_benchrig.active import Active
 
 
+WANTED_PCT = 5.0
+"""The change a user usually wants to see."""
+
+
 def measure_targets(
     config: pytest.Config, settings: Settings, say: Callable[[str], None]
 ) -> tuple[dict[str, JsonValue], bool]:
@@ -45,7 +49,14 @@ def _measure(active: Active, say: Callable[[str], None]) -> tuple[dict[str, Json
             complete = False
             continue
         say(f"A/A of {target}")
-        for line in result.lines():
-            say(f"  {line}")
+        say(f"  decode {result.decode_tok_per_sec:.1f} t/s, CV {result.decode_cv_pct:.1f} %")
+        say(f"  two halves of the same differ by {result.aa_difference_pct:+.1f} %")
+        say(f"  smallest change that 5 runs a side would show: {result.smallest_gate_pct:.1f} %")
+        say(f"  runs a side that a 5 % change needs: {result.runs_for_5_pct}")
+        if result.smallest_gate_pct > WANTED_PCT:
+            say(
+                f"  WARNING: too noisy for a {WANTED_PCT:g} % comparison with 5 runs; take "
+                f"--benchrig-runs {result.runs_for_5_pct}, or quieten the machine"
+            )
         results[str(target)] = result.to_json()
     return results, complete

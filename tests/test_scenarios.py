@@ -213,9 +213,9 @@ class TestReasoning:
         words = {True: "knight", False: "knave"}
         for world in itertools.product((True, False), repeat=3):
             right = world == worlds[0]
-            a, b, c = (words[w] for w in world)
-            for value in (f"{a}, {b}, {c}", f"{a} {b} {c}", f"A: {a}, B: {b}, C: {c}",
-                          f"A is a {a}, B is a {b}, and C is a {c}"):  # fmt: skip
+            x, y, z = (words[w] for w in world)
+            for value in (f"{x}, {y}, {z}", f"{x} {y} {z}", f"A: {x}, B: {y}, C: {z}",
+                          f"A is a {x}, B is a {y}, and C is a {z}"):  # fmt: skip
                 assert passes("reasoning_knights", f"Final answer: {value}") is right, value
         self.accepts(
             "reasoning_knights", "knave, knight, knight", "A is a knave, B and C are knights"

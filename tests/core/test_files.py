@@ -54,7 +54,7 @@ TOOL = {
         },
     },
 }
-TOOLS = {
+TOOLS: dict[str, Any] = {
     "id": "weather",
     "prompt": "What is the weather in Oslo?",
     "tools": [TOOL],
@@ -194,7 +194,7 @@ class TestWhatAnEntryBecomes:
         entry = changed(ANSWER, check_type="palindrome", accepted_patterns=None)
         spec = only([entry], check_types=["palindrome"]).spec
         assert isinstance(spec, AnswerSpec)
-        assert spec.check_type == "palindrome"
+        assert str(spec.check_type) == "palindrome"
         assert "did you mean" not in problem([entry])
 
 

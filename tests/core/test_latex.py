@@ -20,6 +20,8 @@ from pytest_benchrig.core.latex import boxes, simplify_latex
         (r"\frac 1 6", "1/6"),
         (r"\frac{-1}{6}", "-1/6"),
         (r"-\frac{1}{6}", "-1/6"),
+        (r"\frac{1}{-6}", "-1/6"),
+        (r"\frac{-1}{-6}", "1/6"),
         (r"\frac{a+b}{2}", "(a+b)/2"),
         (r"\frac{\frac{1}{2}}{3}", "(1/2)/3"),
         (r"2\frac{1}{2}", "2 1/2"),

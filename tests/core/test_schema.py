@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pytest_benchrig.core import schema
 from tests.core.test_files import ANSWER, CODING, FILE, SPEED, TOOLS, WINDOW
 
-KINDS = {
+KINDS: dict[str, dict[str, Any]] = {
     "speed": SPEED,
     "coding": {**CODING, "entry_points": ["inc"], "reference_solution": "x = 1"},
     "answer": {**ANSWER, "evaluator": "numeric", "required_patterns": ["a"], "max_words": 9},
@@ -24,7 +24,7 @@ KINDS = {
     "tool_use": {
         **TOOLS,
         "turns": [
-            *TOOLS["turns"],  # type: ignore[misc]
+            *TOOLS["turns"],
             {"expect": {"tool": None, "answer": {"check_type": "regex", "accepted_patterns": []}}},
         ],
     },

@@ -7,10 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pytest_benchrig.runtimes.scripted import ScriptedServer, scripted_server
 from tests.runtimes.routed import Answer, RoutedServer
 from tests.runtimes.support import Canned, CannedFactory, CannedServer, Opener
+
+# No test may depend on how busy the machine is.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 
 @pytest.fixture

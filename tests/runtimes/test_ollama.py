@@ -353,6 +353,7 @@ class TestFaults:
         with pytest.raises(RuntimeFault, match="unexpected EOF") as fault:
             runtime.generate(ask("smollm2:135m"))
         assert fault.value.kind == "stream_error"
+        assert fault.value.partial is not None
         assert fault.value.partial.text.startswith("In the")
 
     @pytest.mark.parametrize(
