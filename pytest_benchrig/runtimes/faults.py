@@ -6,7 +6,6 @@ import contextlib
 import json
 import re
 import socket
-import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -247,6 +246,8 @@ def fault_of_stream_error(
 
 def fault_of_connect(site: Site, problem: Exception, timeout_sec: float) -> RuntimeFault:
     """The fault that a failed connection is: refused, unknown name, TLS, silence."""
+    import ssl
+
     if isinstance(problem, socket.gaierror | UnicodeError):
         message, remedy = (
             f"the host name is not known ({problem})",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import email.utils
 import time
 from collections.abc import Mapping
 
@@ -28,6 +27,8 @@ def wait_sec(headers: Mapping[str, str], attempt: int) -> float:
     if said.replace(".", "", 1).isdecimal() and said.isascii():
         seconds = float(said)
     elif said:
+        import email.utils
+
         try:
             seconds = email.utils.parsedate_to_datetime(said).timestamp() - time.time()
         except (ValueError, TypeError, OverflowError):

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
-import ssl
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_benchrig.runtimes.clock import (
     ANCILLARY_BYTES,
@@ -22,6 +22,9 @@ from pytest_benchrig.runtimes.clock import (
     KernelClock,
     now_ns,
 )
+
+if TYPE_CHECKING:
+    import ssl
 
 READ_BYTES = 65536
 _MAPPING_ERROR_NS = 100_000
@@ -51,11 +54,11 @@ class Connection:
         start_ns: Just before the first byte of the latest request was written.
     """
 
-    def __init__(self, sock: socket.socket, connect_ns: int) -> None:
+    def __init__(self, sock: socket.socket, connect_ns: int, *, tls: bool = False) -> None:
         self._sock = sock
         self.connect_ns = connect_ns
         self.start_ns = 0
-        self._stamped = KERNEL_STAMPS_OFFERED and not isinstance(sock, ssl.SSLSocket)
+        self._stamped = KERNEL_STAMPS_OFFERED and not tls
         self._clock = KernelClock()
         self._latest_ns = 0
         self._patience_ns = 0
@@ -122,7 +125,8 @@ class Connection:
 
     def is_stale(self) -> bool:
         """Whether an idle connection was closed by the server or has unasked bytes waiting."""
-        if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
+        pending: Callable[[], int] | None = getattr(self._sock, "pending", None)
+        if pending is not None and pending():  # of TLS: bytes that were decrypted already
             return True
         try:
             readable, _, _ = select.select([self._sock], [], [], 0)
@@ -179,7 +183,7 @@ def connect(
     except BaseException:
         sock.close()
         raise
-    return Connection(sock, now_ns() - began)
+    return Connection(sock, now_ns() - began, tls=tls is not None)
 
 
 def _open(host: str, port: int, deadline: float) -> socket.socket:

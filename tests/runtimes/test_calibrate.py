@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -68,6 +71,24 @@ def test_a_machine_that_is_not_fit_says_why(change: dict[str, float], said: str)
     reason = unfit_because(dataclasses.replace(QUIET, **change))  # type: ignore[arg-type]
     assert said in reason
     assert next(iter(change)) in reason
+
+
+def test_a_machine_that_works_for_others_is_not_fit() -> None:
+    spin = [sys.executable, "-c", "print(1, flush=True)\nwhile True: pass"]
+    hogs = [
+        subprocess.Popen(spin, stdout=subprocess.PIPE) for _ in range(2 * (os.cpu_count() or 1))
+    ]
+    try:
+        for hog in hogs:
+            assert hog.stdout is not None
+            assert hog.stdout.readline()
+        found = calibrate(seconds=0.1)
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.communicate()
+    assert not found.fit
+    assert found.reason
 
 
 def test_something_else_is_no_calibration() -> None:
