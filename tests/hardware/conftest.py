@@ -16,7 +16,7 @@ import pytest
 
 from pytest_benchrig.hardware.sampler import Sampler
 from pytest_benchrig.hardware.serving import Serving
-from tests.hardware.hw_programs import DATA, PRELUDE, REPOSITORY, TWO_GPUS, Child
+from tests.hardware.hw_programs import DATA, PLAYGROUND, REPOSITORY, TWO_GPUS, Child
 
 
 @pytest.fixture
@@ -116,8 +116,32 @@ def libraries(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     return folders
 
 
+@pytest.fixture(scope="session")
+def playgrounds(libraries: dict[str, Path]) -> Iterator[dict[str, Child]]:
+    """For each driver a process that runs scripts with its library."""
+    running = {}
+    for kind, folder in libraries.items():
+        process = subprocess.Popen(
+            [sys.executable, "-c", PLAYGROUND],
+            env={
+                **os.environ,
+                "LD_LIBRARY_PATH": str(folder),
+                "PYTHONPATH": str(REPOSITORY),
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        running[kind] = Child(process, "")
+    for child in running.values():
+        assert child.next_line() == "ready"
+    yield running
+    for child in running.values():
+        child.end()
+
+
 @pytest.fixture
-def nvidia(libraries: dict[str, Path], tmp_path: Path) -> Callable[..., Any]:
+def nvidia(playgrounds: dict[str, Child], tmp_path: Path) -> Callable[..., Any]:
     """Run a script on a machine with two NVIDIA GPUs, through the real pynvml; what it printed.
 
     ``answers`` change or (with ``None``) remove what the GPUs say; the script may change it again
@@ -131,27 +155,23 @@ def nvidia(libraries: dict[str, Path], tmp_path: Path) -> Callable[..., Any]:
         driver: str = "current",
         **variables: str,
     ) -> Any:
-        path = tmp_path / "answers"
+        path, output = tmp_path / "answers", tmp_path / "output"
         told = {k: v for k, v in (TWO_GPUS | (answers or {})).items() if v is not None}
         path.write_text("".join(f"{key} {value}\n" for key, value in told.items()))
         environment = {
             key: value for key, value in os.environ.items() if not key.startswith("CUDA_")
         }
-        environment |= {
-            "LD_LIBRARY_PATH": str(libraries[driver]),
-            "FAKE_NVML": str(path),
-            "PYTHONPATH": str(REPOSITORY),
-            **variables,
+        task = {
+            "script": script,
+            "output": str(output),
+            "environment": {**environment, "FAKE_NVML": str(path), **variables},
         }
-        done = subprocess.run(
-            [sys.executable, "-c", PRELUDE + script],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])
+        child = playgrounds[driver]
+        assert child.process.stdin is not None
+        child.process.stdin.write(json.dumps(task) + "\n")
+        child.process.stdin.flush()
+        code = child.next_line()
+        assert code == "0", output.read_text()
+        return json.loads(output.read_text().splitlines()[-1])
 
     return run

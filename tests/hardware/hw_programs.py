@@ -112,3 +112,33 @@ TWO_GPUS: dict[str, object] = {
     "gpu1.memory_clock": 9000,
     "gpu1.throttle": 1,
 }
+
+PLAYGROUND = (
+    PRELUDE
+    + """
+import pynvml, traceback
+import pytest_benchrig.hardware.baseline, pytest_benchrig.hardware.check
+import pytest_benchrig.hardware.environment
+print("ready", flush=True)
+for line in sys.stdin:
+    task = json.loads(line)
+    child = os.fork()
+    if child == 0:
+        os.environ.clear()
+        os.environ.update(task["environment"])
+        said = open(task["output"], "w")
+        os.dup2(said.fileno(), 1)
+        os.dup2(said.fileno(), 2)
+        code = 1
+        try:
+            exec(task["script"])
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+)
+"""Runs each script in a fresh process that has all modules, but not NVML's library, loaded."""
