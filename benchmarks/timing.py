@@ -17,11 +17,12 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pytest_benchrig.core.generation import Generation, Message, Request, Runtime
 from pytest_benchrig.core.stats import percentile
 from pytest_benchrig.core.timing import timings_of
-from pytest_benchrig.runtimes import transport
+from pytest_benchrig.runtimes import clock
 from pytest_benchrig.runtimes.calibrate import Errors, errors_of
 from pytest_benchrig.runtimes.llamacpp import LlamaCppRuntime
 from pytest_benchrig.runtimes.ollama import OllamaRuntime
@@ -70,7 +71,7 @@ OLLAMA_ROWS = (
     Row("ttft100-itl10-n60-think40", "40 thinking tokens", 0.1),
     Row("ttft100-itl10-n40-split2-crlf", "cut inside a character, CR LF", 0.1),
 )
-DIALECTS: tuple[tuple[str, Callable[[str], Runtime], Sequence[Row]], ...] = (
+DIALECTS: tuple[tuple[str, Callable[[str], Any], Sequence[Row]], ...] = (
     ("openai", OpenAIRuntime, OPENAI_ROWS),
     ("llamacpp", LlamaCppRuntime, LLAMACPP_ROWS),
     ("vllm", VllmRuntime, (Row(f"{BASE}-usage3", "usage with every event", 0.02),)),
@@ -119,8 +120,8 @@ def main() -> int:
     parser.add_argument("--clock", action="store_true", help="do without the kernel's stamps")
     options = parser.parse_args()
     if options.clock:
-        transport.KERNEL_STAMPS_OFFERED = False
-    kernel = transport.KERNEL_STAMPS_OFFERED
+        clock.KERNEL_STAMPS_OFFERED = False
+    kernel = clock.KERNEL_STAMPS_OFFERED
     p50, p95, itl_max = (0.1, 0.3, 0.2) if kernel else (0.5, 1.5, 0.5)
     print(
         f"stamps: {'kernel' if kernel else 'clock after the read'}; targets: TTFT {p50} ms median, "

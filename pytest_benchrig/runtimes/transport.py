@@ -15,13 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from pytest_benchrig.runtimes.clock import (
-    ANCILLARY_BYTES,
-    KERNEL_STAMPS_OFFERED,
-    SO_TIMESTAMPNS,
-    KernelClock,
-    now_ns,
-)
+from pytest_benchrig.runtimes import clock
+from pytest_benchrig.runtimes.clock import ANCILLARY_BYTES, SO_TIMESTAMPNS, KernelClock, now_ns
 
 if TYPE_CHECKING:
     import ssl
@@ -58,7 +53,7 @@ class Connection:
         self._sock = sock
         self.connect_ns = connect_ns
         self.start_ns = 0
-        self._stamped = KERNEL_STAMPS_OFFERED and not tls
+        self._stamped = clock.KERNEL_STAMPS_OFFERED and not tls
         self._clock = KernelClock()
         self._latest_ns = 0
         self._patience_ns = 0
@@ -210,7 +205,7 @@ def _open(host: str, port: int, deadline: float) -> socket.socket:
 
 def _ask_for_stamps(sock: socket.socket) -> None:
     """Where the kernel offers none, reads fall back on the clock, and the marks say so."""
-    if KERNEL_STAMPS_OFFERED:
+    if clock.KERNEL_STAMPS_OFFERED:
         with contextlib.suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
 
