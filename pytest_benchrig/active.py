@@ -62,7 +62,9 @@ class Active:
     _closers: list[Callable[[], None]] = field(default_factory=list)
     requests_made: int = 0
     started_at: str = field(default_factory=now)
+    reported_level: str = ""
     _warm: set[str] = field(default_factory=set)
+    _told: set[str] = field(default_factory=set)
 
     @cached_property
     def request_settings(self) -> RequestSettings:
@@ -317,7 +319,24 @@ class Active:
 
     def sandbox_level(self) -> str:
         """The level of containment in force, "" while no code was run."""
-        return self.sandbox.level if "sandbox" in self.__dict__ else ""
+        return self.sandbox.level if "sandbox" in self.__dict__ else self.reported_level
+
+    def facts_to_report(self) -> dict[str, JsonValue]:
+        """What a worker learned that the controller cannot know, each thing once."""
+        new = {name: facts for name, facts in self.model_facts().items() if name not in self._told}
+        self._told.update(new)
+        found: dict[str, JsonValue] = {"models": new} if new else {}
+        level = self.sandbox_level()
+        if level and "" not in self._told:
+            self._told.add("")
+            found["sandbox"] = level
+        return found
+
+    def learn(self, data: Mapping[str, Any]) -> None:
+        """Take over what a worker reported."""
+        for name, facts in data.get("models", {}).items():
+            self.facts.setdefault(name, facts)
+        self.reported_level = data.get("sandbox") or self.reported_level
 
     def model_facts(self) -> dict[str, dict[str, JsonValue]]:
         """What the runtimes told about the models, by target."""

@@ -209,7 +209,8 @@ class Items:
         for entry in records:
             outcome = "missed" if missed and entry.outcome == "failed" else entry.outcome
             plain.append({**finished(entry, attempt, item.nodeid), "outcome": outcome})
-        setattr(report, REPORT_ATTRIBUTE, {"records": plain})
+        facts = {"records": plain, **self._active.facts_to_report()}
+        setattr(report, REPORT_ATTRIBUTE, facts)
         if self._active.settings.junit_properties:
             from pytest_benchrig.junit import properties
 

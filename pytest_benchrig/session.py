@@ -254,6 +254,7 @@ class Controller:
         data = getattr(report, REPORT_ATTRIBUTE, None)
         if not data:
             return
+        self._active.learn(data)
         for plain in data["records"]:
             self._keep(Record.from_json(plain))
 

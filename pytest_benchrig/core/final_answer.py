@@ -18,14 +18,15 @@ _TAG = re.compile(
     re.IGNORECASE,
 )
 _WORD = "final"
-_DRESS = r"[*_`~]"
+_DRESS = r"[*_`~]{0,8}"
+_GAP = r"[ \t]{0,40}"
 _MARKER = re.compile(
-    rf"(?P<words>{_DRESS}*final{_DRESS}*[ \t]+{_DRESS}*answer(?![\w])|{_DRESS}*final{_DRESS}*[ \t]+"
-    rf"{_DRESS}*answer(?=_))(?P<dress1>[ \t]*{_DRESS}*)"
-    rf"(?P<is>[ \t]*{_DRESS}*is(?![\w']){_DRESS}*)?(?P<dress2>[ \t]*{_DRESS}*[ \t]*)"
-    rf"(?P<sign>[:=|]|-{{1,3}}(?![0-9.])|[–—](?![0-9])|—)?(?P<dress3>{_DRESS}*)(?P<more>[ \t]*:?)",
+    rf"(?P<words>{_DRESS}final{_DRESS}[ \t]{_GAP}{_DRESS}answer(?![^\W_]))(?P<dress1>{_GAP}{_DRESS})"
+    rf"(?P<is>{_GAP}{_DRESS}is(?![\w']){_DRESS})?(?P<dress2>{_GAP}{_DRESS}{_GAP})"
+    rf"(?P<sign>[:=|]|-{{1,3}}(?![0-9.])|[–—](?![0-9])|—)?(?P<dress3>{_DRESS})(?P<more>{_GAP}:?)",
     re.IGNORECASE,
 )
+_PREFIX = re.compile(r"(?:[\W_]|(?<![^\s(*_])[0-9]{1,3}[.)](?=[ \t*_]))*")
 _LIST_MARK = re.compile(r"(?:[-*+•‣◦▪●–]|[0-9]{1,3}[.)]|\([0-9]{1,3}\))(?=[ \t])[ \t]+")
 _ONLY_DRESS = re.compile(r"[\s*_`~#>|:=\-–—.]*")
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*[\w+-]*[ \t]*")
@@ -91,12 +92,18 @@ _PREDICATES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Marked:
-    """A marker: the line it stands on, the rest of the line, and how sure it is one."""
+    """A marker: the line it stands on, the rest of the line, and how sure it is one.
+
+    ``strong``: a colon, dash, bar or equals sign follows the words, or nothing does. ``says``: at
+    least ``is`` or emphasis sets the value apart. Only these replace an earlier marked answer by
+    words; a sentence that begins with the words does not.
+    """
 
     line: int
     rest: str
     strong: bool
     quoted: bool
+    says: bool = True
 
 
 def wanted_values(spec: AnswerSpec) -> tuple[str, ...]:
@@ -125,7 +132,9 @@ def marked_values(answer: str) -> tuple[str, ...]:
     strong_found = False
     for marked in _markers(lines, lowered):
         forms = _forms(marked, lines)
-        if not forms or (strong_found and not marked.strong and not _is_value(forms[-1])):
+        if not forms or (
+            strong_found and not marked.strong and not _is_value(forms[-1], marked.says)
+        ):
             continue
         found, strong_found = forms, strong_found or marked.strong
     return found
@@ -144,46 +153,37 @@ def _markers(lines: list[str], lowered: str) -> Iterator[_Marked]:
         if position < 0:
             position = len(lowered)
         line = simplify_latex(_TAG.sub("", _unescaped(raw)))
-        last = None
-        for match in _MARKER.finditer(line):
-            last = _marked(index, line, match) or last
-        if last is not None:
-            yield last
+        prefix = _PREFIX.match(line)
+        first_word = prefix.end() if prefix else 0
+        for match in reversed(list(_MARKER.finditer(line))):
+            marked = _marked(index, line, match, leads=match.start() <= first_word)
+            if marked is not None:
+                yield marked
+                break
 
 
-def _marked(index: int, line: str, match: re.Match[str]) -> _Marked | None:
-    before = line[: match.start()]
-    rest = line[match.end() :]
-    if match["words"].startswith("_") and rest.rstrip(" .").endswith("_"):
-        rest = rest.rstrip(" .").rstrip("_")
-    if before.rstrip(" *_`~").endswith("(") and rest.count(")") > rest.count("("):
-        rest = rest[: rest.rfind(")")]
-    if rest[:1] in "'’" and rest[1:2].isalpha():
-        return None
-    lead = _without_dress(before)
+def _marked(index: int, line: str, match: re.Match[str], *, leads: bool) -> _Marked | None:
+    """The marker at a match; ``leads`` says that nothing but dress stands before it."""
+    before = line[max(0, match.start() - 60) : match.start()]
     sign = match["sign"]
     colon = sign == ":" or match["more"].strip() == ":"
-    quoted = before.rstrip(" *_`~")[-1:] in _QUOTES and before[-1:] != "'"
-    if not lead:
-        strong = sign is not None or not rest.strip(" \t*_`~#|")
-        if sign is None and rest[:1].isalnum() and not match["dress2"].strip(" "):
-            apart = match["dress1"] + (match["is"] or "") + match["dress2"] + match["more"]
-            if not apart.strip(" \t") and not apart:
-                return None
-        return _Marked(index, rest, strong, quoted)
-    if not before[-1:].isspace() and before[-1:] not in "*_`~\"“„':(|>":
+    if not leads:
+        if before[-1] not in "*_`~\"“„':(|>" and not before[-1].isspace():
+            return None
+        if not colon and not before.rstrip(" \t*_`~\"“„'").endswith(":"):
+            return None
+    rest = line[match.end() :]
+    if rest[:1] in ("'", "’") and rest[1:2].isalpha():
         return None
-    if colon or before.rstrip(" \t*_`~\"“„'").endswith(":"):
-        return _Marked(index, rest, True, quoted)
-    return None
-
-
-def _without_dress(before: str) -> str:
-    """What stands before the marker without marks of headings, lists, quotes, tables, emoji."""
-    text = before.strip()
-    for _ in range(4):
-        text = _LIST_MARK.sub("", text + " ", count=1).strip()
-    return "" if not any(c.isalnum() for c in text) else text
+    if match["words"].startswith("_") and rest.rstrip(" .").endswith("_"):
+        rest = rest.rstrip(" .").rstrip("_")
+    around = before.rstrip(" *_`~")[-1:]
+    if around == "(" and rest.count(")") > rest.count("("):
+        rest = rest[: rest.rfind(")")]
+    strong = not leads or sign is not None or not rest.strip(" \t*_`~#|")
+    dressed = (match["dress1"] + match["dress2"] + match["dress3"]).strip(" \t")
+    says = bool(match["is"] or dressed)
+    return _Marked(index, rest, strong, quoted=around in _QUOTES and around != "", says=says)
 
 
 def _forms(marked: _Marked, lines: list[str]) -> tuple[str, ...]:
@@ -203,12 +203,14 @@ def _forms(marked: _Marked, lines: list[str]) -> tuple[str, ...]:
     return ()
 
 
-def _is_value(value: str) -> bool:
+def _is_value(value: str, says: bool) -> bool:
     """Whether the rest of a line that only begins with the words is an answer of its own."""
+    words = value.lower().split()
+    if not says:
+        return any(c.isdigit() for c in words[0])
     if any(c.isdigit() for c in value):
         return True
-    words = value.lower().split()
-    return 0 < len(words) <= 4 and words[0].strip(".,;!") not in _PREDICATES
+    return len(words) <= 4 and words[0].strip(".,;!") not in _PREDICATES
 
 
 def value_forms(text: str, *, quoted: bool) -> tuple[str, ...]:

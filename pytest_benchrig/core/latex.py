@@ -130,6 +130,7 @@ _NAME = re.compile(r"[A-Za-z]+\*?")
 _DOLLARS = re.compile(r"\$+")
 _BRACED_EXPONENT = re.compile(r"\^\{([^{}]*)\}")
 _DEGREE = re.compile(r"\^ ?°")
+_SIMPLE = re.compile(r"[-+]?[\w.,]+")
 _DEEPEST = 40
 
 
@@ -248,6 +249,8 @@ class _Reader:
             return after
         top = self.read(above[0], above[1], depth + 1).strip()
         bottom = self.read(below[0], below[1], depth + 1).strip()
+        if bottom.startswith("-") and _SIMPLE.fullmatch(bottom) and _SIMPLE.fullmatch(top):
+            top, bottom = top[1:] if top.startswith("-") else f"-{top}", bottom[1:]
         text = f"{_grouped(top)}/{_grouped(bottom)}"
         _keep_apart(out, text)
         out.append(text)
@@ -293,8 +296,7 @@ def _keep_apart(out: list[str], text: str) -> None:
 
 def _grouped(operand: str) -> str:
     """Parentheses around what would read differently beside a slash."""
-    simple = re.fullmatch(r"[-+]?[\w.,]+", operand) is not None
-    return operand if simple or not operand else f"({operand})"
+    return operand if _SIMPLE.fullmatch(operand) or not operand else f"({operand})"
 
 
 def _matching_braces(text: str) -> dict[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
@@ -118,10 +119,12 @@ def _canonical(text: str) -> tuple[str, tuple[_Place, ...]]:
 
 def _holds(text: str, places: tuple[_Place, ...], needle: str, wanted: tuple[_Place, ...]) -> bool:
     """Whether the needle occurs so that each of its numbers is a whole number of the text."""
+    ends = [p[1] for p in places]
     start = text.find(needle)
     while start >= 0:
         end = start + len(needle)
-        inside = [p for p in places if p[0] < end and p[1] > start]
+        first = bisect_right(ends, start)
+        inside = [p for p in places[first : first + len(wanted) + 1] if p[0] < end]
         shifted = [(p[0] - start, p[1] - start, p[2]) for p in inside]
         if shifted == [p[:3] for p in wanted] and not _cut_word(text, start, needle, inside):
             return True

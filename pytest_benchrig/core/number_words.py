@@ -40,6 +40,9 @@ _TENS = {
 _SCALES = {"thousand": 1000, "million": 1_000_000}
 _KNOWN = frozenset({*_UNITS, *_TENS, *_SCALES, "hundred", "and"})
 
+_LONGEST = 24
+"""Words of the longest number that is looked for in running text."""
+
 
 def number_of_words(text: str) -> int | None:
     """The integer that the whole text names, ``None`` if it names none.
@@ -107,7 +110,7 @@ def last_number_in_words(text: str) -> str | None:
             runs[-1].append(match.span())
         else:
             runs.append([match.span()])
-    for run in reversed(runs):
+    for run in (r[-_LONGEST:] for r in reversed(runs)):
         for first in range(len(run)):
             for last in range(len(run), first, -1):
                 stretch = text[run[first][0] : run[last - 1][1]]

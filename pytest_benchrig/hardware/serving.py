@@ -224,17 +224,21 @@ def resolve(host: str, timeout_sec: float = RESOLVE_SEC) -> list[Address]:
 def is_local(address: Address) -> bool:
     """Whether a connection to this address ends on this machine.
 
-    Only addresses of its own can be bound, so the system itself is asked; nothing is sent.
+    The system is asked which address it would call from: for one of its own, that very address.
+    Connecting a datagram socket sends nothing.
     """
     if address.is_loopback or address.is_unspecified:
         return True
+    if address.is_multicast:
+        return False
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.bind((str(address), 0))
+            probe.connect((str(address), 9))
+            own = str(probe.getsockname()[0]).partition("%")[0]
     except OSError:
         return False
-    return not address.is_multicast
+    return ipaddress.ip_address(own) == address
 
 
 def _loopback(address: Address) -> Address:

@@ -102,6 +102,38 @@ class _Batch:
         self._sent_ns = ns
 
 
+class _Text:
+    """The reply up to the first stop sequence; what may begin one is held back."""
+
+    def __init__(self, stops: list[str]) -> None:
+        self._stops = [stop for stop in stops if stop]
+        self._held = ""
+        self.stopped = False
+
+    def add(self, piece: str) -> str:
+        """What can be sent of everything so far."""
+        self._held += piece
+        ends = [at for stop in self._stops if (at := self._held.find(stop)) >= 0]
+        if ends:
+            self.stopped = True
+            sent, self._held = self._held[: min(ends)], ""
+            return sent
+        keep = max((self._begun(stop) for stop in self._stops), default=0)
+        at = len(self._held) - keep
+        sent, self._held = self._held[:at], self._held[at:]
+        return sent
+
+    def rest(self) -> str:
+        """What was held back, once nothing can follow."""
+        sent, self._held = self._held, ""
+        return sent
+
+    def _begun(self, stop: str) -> int:
+        """How many characters at the end may be the beginning of the sequence."""
+        longest = min(len(stop) - 1, len(self._held))
+        return next((n for n in range(longest, 0, -1) if self._held.endswith(stop[:n])), 0)
+
+
 class _Engine:
     """One loaded model."""
 
@@ -153,45 +185,29 @@ class _Engine:
 
     def _decode(self, generator: Any, stops: list[str], out: _Batch) -> None:
         stream = self._tokenizer.create_stream()
-        reason = "length"
-        text = ""
-        total = pending = 0
-        first = last = 0
-        longest = max((len(s) for s in stops), default=0)
-        while not generator.is_done():
+        text = _Text(stops)
+        ended = False
+        total = pending = first = last = 0
+        while not (ended or text.stopped or generator.is_done()):
             generator.generate_next_token()
             last = _now_ns()
             first = first or last
             token = int(generator.get_next_tokens()[0])
             total += 1
             pending += 1
-            if token in self._eos:
-                reason = "stop"
-                break
-            piece = stream.decode(token)
-            if not piece:
-                continue  # a character whose bytes are not all there yet
-            if longest:
-                seen = text[-longest:] + piece
-                at = min((i for s in stops if (i := seen.find(s)) >= 0), default=-1)
-                if at >= 0:
-                    piece = seen[len(text[-longest:]) : max(at, len(text[-longest:]))]
-                    reason = "stop"
-                text += piece
+            ended = token in self._eos
+            # A piece is empty while the bytes of a character are not all there.
+            piece = text.rest() if ended else text.add(stream.decode(token))
             if piece:
                 out.add({"event": "token", "ns": last, "text": piece, "tokens": pending})
                 pending = 0
-            if reason == "stop":
-                break
+        if rest := text.rest():
+            out.add({"event": "token", "ns": last, "text": rest, "tokens": pending})
         end = _now_ns()
+        reason = "stop" if ended or text.stopped else "length"
+        decode_sec = (last - first) / 1e9
         out.add(
-            {
-                "event": "end",
-                "ns": end,
-                "reason": reason,
-                "tokens": total,
-                "decode_sec": (last - first) / 1e9,
-            }
+            {"event": "end", "ns": end, "reason": reason, "tokens": total, "decode_sec": decode_sec}
         )
         out.send(end)
 

@@ -28,7 +28,8 @@ def test_sound_scenarios_pass(project: Project) -> None:
 
 def test_a_near_miss_that_would_pass_is_a_readable_failure(project: Project) -> None:
     project.write(
-        "scenarios/reasoning.json", [{**GOOD, "accepted_patterns": ["Paris", "Ly.n"], "near_misses": ["Lyon"]}]
+        "scenarios/reasoning.json",
+        [{**GOOD, "accepted_patterns": ["Paris", "Ly.n"], "near_misses": ["Lyon"]}],
     )
 
     result = project.run("--benchrig-selfcheck", model="")
