@@ -63,6 +63,58 @@ def test_of_workers_that_share_a_socket_the_parent_is_the_server(start: Start) -
     assert serving.pids == (server.pid,)
 
 
+def test_a_server_on_this_machines_outer_address_is_found(start: Start) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.7", 9))  # sends nothing, chooses the way out
+        except OSError:
+            pytest.skip("needs a network interface besides the loopback")
+        outer = probe.getsockname()[0]
+    server = start(SERVER, outer, "0")
+    assert find_serving(url(server, outer)).pids == (server.pid,)
+    assert find_serving(url(server)).kind == "unseen"
+
+
+@pytest.mark.parametrize("endpoint", ["http://224.0.0.1:80", "http://255.255.255.255:80"])
+def test_an_address_that_is_no_machine_is_not_this_one(endpoint: str) -> None:
+    assert find_serving(endpoint).kind == "remote"
+
+
+def test_a_server_is_found_without_proc_too(server: Child, tmp_path: Path) -> None:
+    """As on macOS and Windows, where psutil is asked."""
+    serving = find_serving(url(server), root=str(tmp_path))
+    assert (serving.kind, serving.pids) == ("found", (server.pid,))
+    assert find_serving(url(server), server.pid, root=str(tmp_path)).kind == "own"
+    server.process.kill()
+    server.process.wait()
+    assert find_serving("", server.pid, root=str(tmp_path)).kind == "unseen"
+
+
+def test_figures_without_proc_are_those_of_proc(
+    start: Start, patient: Patient, tmp_path: Path
+) -> None:
+    server = start(SERVER, "127.0.0.1", "2")
+    serving = find_serving(url(server))
+    plain = patient(sensors=[]).window(serving).open().close()
+    portable = patient(sensors=[], root=str(tmp_path)).window(serving).open().close()
+    assert portable.server_rss_mb == pytest.approx(plain.server_rss_mb, rel=0.02)
+    assert portable.client_rss_mb == pytest.approx(plain.client_rss_mb, rel=0.02)
+    assert portable.memory_total_mb == pytest.approx(plain.memory_total_mb)
+    assert portable.peak_memory_used_mb == pytest.approx(plain.peak_memory_used_mb, rel=0.2)
+
+
+def test_a_server_that_dies_is_told_without_proc_too(
+    server: Child, patient: Patient, tmp_path: Path
+) -> None:
+    sampler = patient(sensors=[], root=str(tmp_path))
+    window = sampler.window(Serving("own", (server.pid,))).open()
+    server.process.kill()
+    server.process.wait()
+    report = window.close()
+    assert report.server_rss_mb is not None
+    assert "the serving process ended during the window" in report.notes
+
+
 def test_the_servers_own_pid_wins(server: Child) -> None:
     serving = find_serving("http://127.0.0.1:9", server.pid)
     assert (serving.kind, serving.pids) == ("own", (server.pid,))
