@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_benchrig import scenario_io
+from pytest_benchrig.core import schema
 from pytest_benchrig.core.scenario import ContextSpec
+from pytest_benchrig.core.selfcheck import selfcheck_cases, verdict_of_case
 from pytest_benchrig.scenario_io import load_file
 
 ENTRY = {"id": "quick", "kind": "speed", "prompt": "Zażółć"}
@@ -155,3 +158,24 @@ class TestPromptFiles:
         write(tmp_path / "real.txt", "text")
         (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
         assert prompt_of(write(tmp_path / "a.json", step("link.txt")), tmp_path) == "text"
+
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "scenarios.md"
+EXAMPLES = re.findall(
+    r"^```json\n(.*?)^```$", DOCUMENT.read_text("utf-8"), re.DOTALL | re.MULTILINE
+)
+
+
+@pytest.mark.parametrize("text", EXAMPLES)
+def test_the_documented_examples_load_and_pass_their_self_check(tmp_path: Path, text: str) -> None:
+    loaded = load_file(write(tmp_path / "example.json", text), tmp_path)
+    assert [str(p) for p in loaded.problems] == []
+    for scenario in loaded.scenarios:
+        for case in selfcheck_cases(scenario) if scenario.kind != "coding" else ():
+            assert (verdict_of_case(scenario, case).passed is True) == case.must_pass, case
+
+
+def test_the_document_names_every_field() -> None:
+    text = DOCUMENT.read_text("utf-8")
+    fields = schema.fields_of("partial") | schema.fields_of("options") | schema.fields_of("turn")
+    assert sorted(name for name in fields if f"`{name}`" not in text) == []

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from pytest_benchrig.sandbox.runner import SandboxRunner
 
 from pytest_benchrig.core.answers import judge_answer
 from pytest_benchrig.core.context_text import build_file_prompt, build_window_prompt
@@ -26,6 +26,9 @@ from pytest_benchrig.core.scenario import (
 )
 from pytest_benchrig.core.selfcheck import selfcheck_cases, verdict_of_case
 from pytest_benchrig.scenario_io import load_file
+
+if TYPE_CHECKING:
+    from pytest_benchrig.sandbox.runner import SandboxRunner
 
 ROOT = Path(__file__).parents[1]
 FILES = ("speed", "coding", "reasoning", "context_scaling", "polish", "tool_use")
