@@ -21,7 +21,8 @@ _WORD = "final"
 _DRESS = r"[*_`~]{0,8}"
 _GAP = r"[ \t]{0,40}"
 _MARKER = re.compile(
-    rf"(?P<words>{_DRESS}final{_DRESS}[ \t]{_GAP}{_DRESS}answer(?![^\W_]))(?P<dress1>{_GAP}{_DRESS})"
+    rf"(?P<words>{_DRESS}final{_DRESS}[ \t]{_GAP}{_DRESS}answer(?![^\W_]))"
+    rf"(?P<dress1>{_GAP}{_DRESS})"
     rf"(?P<is>{_GAP}{_DRESS}is(?![\w']){_DRESS})?(?P<dress2>{_GAP}{_DRESS}{_GAP})"
     rf"(?P<sign>[:=|]|-{{1,3}}(?![0-9.])|[–—](?![0-9])|—)?(?P<dress3>{_DRESS})(?P<more>{_GAP}:?)",
     re.IGNORECASE,

@@ -617,6 +617,17 @@ def test_a_hopeless_pattern_is_stopped_and_named() -> None:
     assert caught.value.pattern == r"(x|xx)+y"
 
 
+@pytest.mark.parametrize(
+    "unit",
+    ["*", "_", "`", "Final answer: ", "1,", "1/", "42 × 10^", "\\boxed{", "one hundred and ", "- "],
+)
+def test_a_reply_made_to_be_slow_is_judged(unit: str) -> None:
+    reply = f"Final answer: {unit * (20_000 // len(unit))}"
+    for check in ("final_answer", "exact_or_contains", "regex", "numeric"):
+        spec = AnswerSpec(check, "43", ("43",), evaluator="numeric_text")  # type: ignore[arg-type]
+        assert judge_answer(spec, reply).kind == "fail"
+
+
 def test_other_plugins_may_add_check_types() -> None:
     def palindrome(spec: AnswerSpec, answer: str) -> Finding:
         return Finding(answer == answer[::-1], answer, "not the same backwards", "palindrome")
