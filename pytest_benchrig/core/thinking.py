@@ -122,8 +122,9 @@ class ReasoningParser:
         Args:
             text: The content as received.
             separated: The trace that the server itself separated. The content is then the
-                answer; what it still holds of complete blocks is trace, and a tag that is
-                never closed is text unless the content begins with it.
+                answer; what it still holds of complete blocks is trace, a tag that is never
+                closed is text unless the content begins with it, and a closing tag with
+                nothing behind it is dropped.
         """
         tags = self._tags(text) if "<" in text else []
         if not tags:
@@ -160,6 +161,11 @@ class _Walk:
             if self._is_text(tag):
                 continue
             self._seen = True
+            if tag.closes and self._separated and not self._text[tag.end :].strip():
+                self._cut = True
+                self._answer.append(self._text[position : tag.start])
+                position = tag.end
+                continue
             if tag.closes:
                 self._all_trace(self._text[position : tag.start])
                 position = tag.end

@@ -624,7 +624,7 @@ def test_a_hopeless_pattern_is_stopped_and_named() -> None:
 def test_a_reply_made_to_be_slow_is_judged(unit: str) -> None:
     reply = f"Final answer: {unit * (20_000 // len(unit))}"
     for check in ("final_answer", "exact_or_contains", "regex", "numeric"):
-        spec = AnswerSpec(check, "43", ("43",), evaluator="numeric_text")  # type: ignore[arg-type]
+        spec = AnswerSpec(check, "43", ("43",), evaluator="numeric_text")
         assert judge_answer(spec, reply).kind == "fail"
 
 

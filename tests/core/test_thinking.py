@@ -125,6 +125,13 @@ def test_a_second_block_in_the_content_is_still_trace() -> None:
     assert found == Split("Final answer: 42", "6 x 7\n41", True, False, in_band=True)
 
 
+def test_a_left_over_closing_tag_of_separated_content_does_not_take_the_answer() -> None:
+    assert split("Final answer: 42\n</think>", "a") == Split(
+        "Final answer: 42\n", "a", True, False, in_band=True
+    )
+    assert split("b</think>42", "a") == Split("42", "a\nb", True, False, in_band=True)
+
+
 def test_an_open_tag_in_separated_content_is_text_unless_it_begins_it() -> None:
     assert not split("I mean <think> here. Final answer: 42", "a").truncated_thinking
     assert split("\n<think>Final answer: 42", "a") == Split(
