@@ -14,6 +14,9 @@ from typing import Any
 
 from pytest_benchrig.runtimes.child import leave_when_stdin_ends, take_stdout, tie_to_parent
 
+_LOG_LAG_SEC = 0.3
+"""The engine logs from a thread of its own; its last words say why it failed."""
+
 
 def main(wanted: Mapping[str, Any]) -> None:
     """Serve until standard input ends or the parent is gone.
