@@ -1,0 +1,179 @@
+"""What the judge leaves to the candidate's interpreter, and what it keeps back.
+
+A class that derives from one of the candidate's must be made there. Its source is sent, its bases
+and the names it reads are sent as values, and each ``assert`` in it becomes a call that brings the
+local variables here, where the test is evaluated: the literals of a test never leave the judge.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from pytest_benchrig.sandbox.judging import JudgePeer
+from pytest_benchrig.sandbox.layouts import mro_of
+from pytest_benchrig.sandbox.names import Names, free_names
+from pytest_benchrig.sandbox.proxy import RemoteMeta
+
+_CHECK = "__benchrig_check__"
+_build_class = builtins.__build_class__
+_isinstance = isinstance
+
+
+class Delegate:
+    """The builtins of the assertions that differ from the interpreter's."""
+
+    def __init__(self, peer: JudgePeer, *, captured: bool) -> None:
+        self.used = False
+        self.names: Names
+        self.importer: Callable[..., Any]
+        self._peer = peer
+        self._captured = captured
+        self._classes: dict[tuple[str, int, str], ast.ClassDef] = {}
+        self._tests: list[Any] = []
+
+    def mark(self) -> None:
+        """Note that the outcome rests on the candidate's interpreter."""
+        self.used = True
+
+    def learn(self, tree: ast.Module, file: str) -> None:
+        """Remember the classes of an assertion, in case one must be made over there."""
+        for node in ast.walk(tree):
+            if _isinstance(node, ast.ClassDef):
+                first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+                self._classes[file, first, node.name] = node
+
+    def builtins(self) -> dict[str, Any]:
+        """The ``__builtins__`` of the assertions."""
+        made = dict(vars(builtins))
+        made.pop("breakpoint", None)
+        made["__import__"] = lambda *args, **kwargs: self.importer(*args, **kwargs)
+        made["__build_class__"] = self._make_class
+        made["isinstance"] = self._is_instance
+        made["eval"] = lambda source, *spaces: self._evaluate("eval", source, *spaces)
+        made["exec"] = lambda source, *spaces: self._evaluate("exec", source, *spaces)
+        for name in ("open", "input", "compile", *(("print",) if self._captured else ())):
+            made[name] = self._over_there(name)
+        return made
+
+    def _over_there(self, name: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.mark()
+            return self._peer.request("builtin", [], name)(*args, **kwargs)
+
+        return call
+
+    def _evaluate(self, verb: str, source: Any, *spaces: Any) -> Any:
+        # Text that may come from the candidate is never evaluated here.
+        self.mark()
+        if spaces:
+            return self._peer.request("builtin", [], verb)(source, *spaces)
+        values: dict[str, Any] = {}
+        if type(source) is str:
+            try:
+                wanted = free_names(ast.parse(source.strip()))
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                wanted = set()
+            frame = sys._getframe(2)
+            values = self._values(wanted, frame.f_locals)
+        return self._peer.request(
+            "evaluate", [source, *values.values()], [verb, list(values)]
+        )
+
+    def _values(self, wanted: set[str], local: dict[str, Any]) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name in sorted(wanted):
+            if name in local:
+                values[name] = local[name]
+            elif dict.__contains__(self.names, name):
+                values[name] = self.names[name]
+            elif name not in self.names.candidates and name in sys.stdlib_module_names:
+                values[name] = self.importer(name)
+        return values
+
+    def _is_instance(self, thing: Any, classes: Any) -> bool:
+        if _isinstance(thing, classes):
+            return True
+        if type(type(thing)) is not RemoteMeta:
+            return False
+        known = {
+            tuple(pair)
+            for cls in mro_of(type(thing))
+            if type(cls) is RemoteMeta
+            for pair in cls._info.facts["ancestors"]
+        }
+        wanted = classes if type(classes) is tuple else (classes,)
+        return any(
+            _isinstance(cls, type)
+            and type(cls) is not RemoteMeta
+            and (cls.__module__, cls.__qualname__) in known
+            for cls in wanted
+        )
+
+    def _make_class(self, body: Any, name: str, *bases: Any, **keywords: Any) -> Any:
+        metaclass = keywords.get("metaclass")
+        if not any(type(base) is RemoteMeta for base in (*bases, metaclass)) and not any(
+            self._peer.is_theirs(base) for base in bases
+        ):
+            return _build_class(body, name, *bases, **keywords)
+        self.mark()
+        code = body.__code__
+        node = self._classes[code.co_filename, code.co_firstlineno, name]
+        frame = sys._getframe(1)
+        values: dict[str, Any] = {}
+        slots: list[ast.expr] = []
+        for index, base in enumerate(bases):
+            values[f"__base{index}__"] = base
+            slots.append(ast.Name(f"__base{index}__", ast.Load()))
+        arguments = []
+        for key, value in keywords.items():
+            values[f"__{key}__keyword__"] = value
+            arguments.append(ast.keyword(key, ast.Name(f"__{key}__keyword__", ast.Load())))
+        inner = _Checks(self, code.co_filename)
+        copy = ast.ClassDef(
+            name=name,
+            bases=slots,
+            keywords=arguments,
+            body=[inner.visit(_copied(statement)) for statement in node.body],
+            decorator_list=[],
+            **({"type_params": []} if sys.version_info >= (3, 12) else {}),
+        )
+        wanted = free_names(ast.Module([*node.body], []))
+        values.update(self._values(wanted, frame.f_locals))
+        values[_CHECK] = self.check
+        source = ast.unparse(ast.fix_missing_locations(ast.Module([copy], [])))
+        return self._peer.request("run", list(values.values()), [source, list(values), name])
+
+    def keep(self, test: Any) -> int:
+        """Keep the test of an ``assert`` back; its number."""
+        self._tests.append(test)
+        return len(self._tests) - 1
+
+    def check(self, number: int, local: dict[str, Any]) -> None:
+        """Evaluate a kept test with the local variables of the code that came to it."""
+        if not eval(self._tests[number], self.names, dict(local)):
+            raise AssertionError("an assertion inside a class of the assertions")
+
+
+class _Checks(ast.NodeTransformer):
+    """Replaces each ``assert`` by a call that brings its variables to the judge."""
+
+    def __init__(self, delegate: Delegate, file: str) -> None:
+        self._delegate = delegate
+        self._file = file
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:  # noqa: N802 - the name ast asks for
+        test = ast.fix_missing_locations(ast.Expression(node.test))
+        number = self._delegate.keep(compile(test, self._file, "eval"))
+        names = sorted(free_names(node.test))
+        call = f"{_CHECK}({number}, {{k: v for k, v in locals().items() if k in {names!r}}})"
+        return ast.copy_location(ast.parse(call).body[0], node)
+
+
+def _copied(node: ast.stmt) -> ast.stmt:
+    return ast.parse(ast.unparse(node)).body[0]
+
+

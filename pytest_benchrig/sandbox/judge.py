@@ -1,0 +1,222 @@
+"""The process that evaluates the assertions; it belongs to the harness and never runs the answer.
+
+It reads one job, lets the candidate load the source, evaluates each assertion in one namespace, and
+reports each outcome as a JSON line that carries the token of this run.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pytest_benchrig.sandbox.delegate import Delegate
+from pytest_benchrig.sandbox.failures import (
+    LEFT,
+    RIGHT,
+    Operands,
+    candidate_lines,
+    explain,
+    message_of,
+)
+from pytest_benchrig.sandbox.judging import ASSERTION_MODULE, JudgePeer
+from pytest_benchrig.sandbox.modules import Modules
+from pytest_benchrig.sandbox.names import Names, Shadows
+from pytest_benchrig.sandbox.wire import PeerGone, ProtocolError
+
+SOLUTION = "solution.py"
+_STACK_BYTES = 64 << 20
+_RECURSION = 6_000 if sys.version_info >= (3, 11) else 2_500
+_CAPTURING = frozenset("redirect_stdout redirect_stderr stdout stderr stdin StringIO print".split())
+
+Report = Callable[..., None]
+
+
+class Judge:
+    """One run: the candidate's end of the wire, and the namespace of the assertions."""
+
+    def __init__(self, peer: JudgePeer, job: dict[str, Any], report: Report) -> None:
+        self._peer = peer
+        self._report = report
+        self._source: str = job["source"]
+        self._texts: list[str] = job["assertions"]
+        self._trees = [_parsed(text, _file(i)) for i, text in enumerate(self._texts)]
+        self._entry_points: list[str] = job["entry_points"]
+        words, written = _survey(tree for tree in self._trees if isinstance(tree, ast.Module))
+        self._delegate = Delegate(peer, captured=bool(words & _CAPTURING - {"print"}))
+        modules = Modules(
+            peer,
+            written=written,
+            words=words,
+            delegated=self._delegate.mark,
+            candidate=self._lookup,
+            site_packages=job["site_packages"],
+        )
+        self._delegate.importer = modules
+        self._names = self._delegate.names = Names(
+            {"__name__": ASSERTION_MODULE, "__builtins__": self._delegate.builtins()},
+            self._lookup,
+            modules.get,
+        )
+
+    def _lookup(self, name: str) -> Any:
+        return self._peer.request("lookup", [], name)
+
+    def run(self) -> None:
+        """Load the source and evaluate every assertion."""
+        if not self._load():
+            return
+        shadows = Shadows(self._names.candidates, self._entry_points)
+        for index, tree in enumerate(self._trees):
+            self._peer.decided = self._delegate.used = False
+            tampered = self._peer.tampered
+            self._peer.tampered = ""
+            if isinstance(tree, ast.Module):
+                self._names.shadowing = shadows.of(tree)
+                detail = self._evaluate(index, tree)
+            else:
+                detail = tree
+            caught = self._peer.tampered
+            self._peer.tampered = caught or tampered
+            gone = self._peer.gone
+            self._report(
+                "assertion",
+                index=index,
+                passed=not (detail or caught or gone),
+                detail=caught or detail or gone,
+                assurance="delegated"
+                if self._delegate.used
+                else "candidate_decided"
+                if self._peer.decided
+                else "judged",
+                tampered=bool(caught),
+                gone=bool(gone),
+            )
+            if gone:
+                return
+
+    def _load(self) -> bool:
+        try:
+            names = self._peer.request("load", [], self._source)
+            if type(names) is not dict:
+                raise self._peer.violation("a load without names")
+        except ProtocolError:
+            self._report("unloaded", detail=self._peer.tampered, tampered=True)
+        except PeerGone:
+            self._report("unloaded", detail="the program ended while it was loaded", gone=True)
+        except BaseException as problem:
+            lines = candidate_lines(problem, self._source.splitlines(), SOLUTION)
+            self._report("unloaded", detail="\n".join([*lines, message_of(problem)]))
+        else:
+            self._names.candidates = {
+                name: flag is True for name, flag in names.items() if type(name) is str
+            }
+            self._report("loaded")
+            return True
+        return False
+
+    def _evaluate(self, index: int, tree: ast.Module) -> str:
+        """Why the assertion does not hold, "" if it does."""
+        file = _file(index)
+        try:
+            self._delegate.learn(tree, file)
+            code = compile(Operands().visit(tree), file, "exec", dont_inherit=True)
+            exec(code, self._names)
+        except (ProtocolError, PeerGone):
+            return self._peer.gone or self._peer.tampered
+        except BaseException as problem:
+            lines = self._source.splitlines()
+            return explain(problem, file, self._texts[index], lines, SOLUTION)
+        finally:
+            for name in (LEFT, RIGHT):
+                dict.pop(self._names, name, None)
+        return ""
+
+
+def _file(index: int) -> str:
+    return f"<assertion {index + 1}>"
+
+
+def _parsed(text: str, file: str) -> ast.Module | str:
+    try:
+        return ast.parse(text, file)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
+        return f"the assertion does not parse: {problem}"
+
+
+def _survey(trees: Any) -> tuple[frozenset[str], frozenset[str]]:
+    """All names in the assertions, and the names of which they assign attributes."""
+    words: set[str] = set()
+    written: set[str] = set()
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name):
+                words.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                words.add(node.attr)
+                if not isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name):
+                    written.add(node.value.id)
+            elif isinstance(node, ast.alias):
+                words.update(node.name.split("."))
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                first = node.args[0] if node.args else None
+                if node.func.id in ("setattr", "delattr") and isinstance(first, ast.Name):
+                    written.add(first.id)
+    return frozenset(words), frozenset(written - {"sys", "os", "self"})
+
+
+def _read_all(fd: int) -> bytes:
+    parts = []
+    while part := os.read(fd, 1 << 16):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def main(rpc_fd: int, report_fd: int, job_fd: int) -> None:
+    """Read the job, run it, report, and return."""
+    job = json.loads(_read_all(job_fd))
+    os.close(job_fd)
+
+    def report(event: str, **facts: Any) -> None:
+        line = json.dumps({"token": job["token"], "event": event, **facts}) + "\n"
+        data = line.encode("ascii")
+        while data:
+            data = data[os.write(report_fd, data) :]
+
+    def work() -> None:
+        Judge(JudgePeer(rpc_fd), job, report).run()
+        report("end")
+
+    sys.setrecursionlimit(_RECURSION)
+    try:
+        threading.stack_size(_STACK_BYTES)
+        thread = threading.Thread(target=work)
+        thread.start()
+    except (RuntimeError, ValueError):
+        work()
+    else:
+        thread.join()
+
+
+def job_of(
+    token: str,
+    source: str,
+    assertions: Sequence[str],
+    entry_points: Sequence[str],
+    *,
+    site_packages: bool,
+) -> bytes:
+    """The bytes of a job descriptor."""
+    return json.dumps(
+        {
+            "token": token,
+            "source": source,
+            "assertions": list(assertions),
+            "entry_points": list(entry_points),
+            "site_packages": site_packages,
+        }
+    ).encode("ascii")
