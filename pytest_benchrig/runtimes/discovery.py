@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pytest_benchrig.core.generation import ModelInfo, RuntimeFault
+from pytest_benchrig.runtimes.address import proxy_of
 from pytest_benchrig.runtimes.endpoints import (
     LOOPBACK,
     PORTS,
@@ -21,7 +22,9 @@ from pytest_benchrig.runtimes.identify import Identity, identify, without_creden
 from pytest_benchrig.runtimes.redact import redact_url
 
 AUTO_SEC = 0.9
-"""Limit of all probes of ``auto`` together."""
+"""Limit of all probes of ``auto`` together, on this machine."""
+GIVEN_SEC = 6.0
+"""The same for addresses that the user gave, which may be far away."""
 CHECK_SEC = 8.0
 """Limit of all probes of the check, which also asks each model for its capabilities."""
 _CONNECT_SEC = 0.3
@@ -103,7 +106,7 @@ class Found:
 
 
 def find_model(model: str, base_urls: Sequence[str] = ()) -> Found:
-    """The first runtime that lists the model; under a second in all.
+    """The first runtime that lists the model; under a second in all, on this machine.
 
     Args:
         model: The name that was typed, without a runtime.
@@ -111,7 +114,7 @@ def find_model(model: str, base_urls: Sequence[str] = ()) -> Found:
             on this machine.
     """
     places = _places(base_urls)
-    results = probe(places, AUTO_SEC)
+    results = probe(places, GIVEN_SEC if base_urls else AUTO_SEC)
     found: list[tuple[str, str, str]] = []
     for place, result in zip(places, results, strict=True):
         name = _listed_name(result, model)
@@ -219,7 +222,9 @@ def _described(describe: Callable[[str], ModelInfo], model: ModelInfo) -> ModelI
 
 
 def _refused(endpoint: Endpoint, timeout_sec: float) -> str:
-    """Why nothing can be asked there, "" where something listens."""
+    """Why nothing can be asked there, "" where something listens (or a proxy has to find out)."""
+    if proxy_of(endpoint):
+        return ""
     try:
         with socket.create_connection((endpoint.host, endpoint.port), max(0.01, timeout_sec)):
             return ""

@@ -14,6 +14,7 @@ from pytest_benchrig.core.generation import JsonValue, RuntimeFault
 from pytest_benchrig.runtimes.http import Answer, Endpoint, HttpClient
 
 _ASK_SEC = 0.4
+_ASK_REMOTE_SEC = 2.0
 _FRAMEWORKS = ("uvicorn", "hypercorn", "werkzeug", "basehttp", "gunicorn", "aiohttp", "waitress")
 """Python servers by their ``Server`` header; Ollama is written in Go and sends none."""
 
@@ -57,6 +58,7 @@ class _Questions:
     def __init__(self, client: HttpClient, deadline: float) -> None:
         self._client = client
         self._deadline = deadline
+        self._ask_sec = _ASK_SEC if client.endpoint.is_loopback else _ASK_REMOTE_SEC
         self._known: dict[str, Answer] = {}
         self._late = 0
         self.locked = False
@@ -76,7 +78,7 @@ class _Questions:
                     "GET",
                     f"{self._client.endpoint.root}{path}",
                     phase="probe",
-                    timeout_sec=min(_ASK_SEC, left),
+                    timeout_sec=min(self._ask_sec, left),
                 )
             except RuntimeFault as fault:
                 # One path may hang (a catalogue that is fetched); a server that hangs does twice.

@@ -92,7 +92,7 @@ class OllamaRuntime:
         return self._version
 
     def list_models(self) -> tuple[ModelInfo, ...]:
-        """What ``/api/tags`` lists, models that only embed included."""
+        """What ``/api/tags`` lists, but for models that say that they cannot complete a text."""
         value = self.http.json("GET", self._path("/api/tags"), phase="list")
         entries = value.get("models") if isinstance(value, dict) else None
         if not isinstance(entries, list):
@@ -105,7 +105,9 @@ class OllamaRuntime:
         return tuple(
             listed_model(entry)
             for entry in entries
-            if isinstance(entry, dict) and isinstance(entry.get("name") or entry.get("model"), str)
+            if isinstance(entry, dict)
+            and isinstance(entry.get("name") or entry.get("model"), str)
+            and "completion" in (entry.get("capabilities") or ["completion"])
         )
 
     def describe(self, model: str) -> ModelInfo:

@@ -94,7 +94,12 @@ class PrismRuntime(OpenAIRuntime):
         return None
 
     def unload(self, model: str) -> bool:
-        """Free the model where the server has a route for it (0.2.0 has none)."""
+        """Free the model where the server has a route for it (0.2.0 has none).
+
+        Sent only to a server whose health is Prism's: others have a route of that name.
+        """
+        if "active_device" not in self.health():
+            return False
         answer = self.http.ask(
             "POST",
             f"{self.endpoint.root}/v1/unload",

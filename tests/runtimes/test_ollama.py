@@ -441,6 +441,11 @@ class TestModels:
         assert models[0].size_bytes == 98_363_000
         assert runtime.version() == "Ollama 0.33.0"
 
+    def test_a_model_that_only_embeds_is_not_listed(self, ollama: Any) -> None:
+        entries = [{"name": "a:1", "capabilities": ["embedding"]}, {"name": "b:1"}]
+        runtime, _ = ollama(**{"GET /api/tags": as_json({"models": entries})})
+        assert [m.name for m in runtime.list_models()] == ["b:1"]
+
     def test_what_show_tells(self, ollama: Any) -> None:
         runtime, _ = ollama()
         info = runtime.describe("qwen2.5-coder:0.5b")

@@ -149,6 +149,13 @@ def test_unloading_where_there_is_none(prism: Any) -> None:
     assert runtime.unload(MODEL) is False
 
 
+def test_an_unload_is_never_sent_to_a_server_that_is_not_prism(prism: Any) -> None:
+    lemonade = as_json({"status": "ok", "all_models_loaded": []})
+    runtime, server = prism({"GET /health": lemonade, "POST /v1/unload": as_json({})})
+    assert runtime.unload(MODEL) is False
+    assert not server.bodies("POST /v1/unload")
+
+
 def test_unloading_that_fails(prism: Any) -> None:
     runtime, _ = prism({"POST /v1/unload": as_json({"error": {"message": "no"}}, "500 Oops")})
     with pytest.raises(RuntimeFault, match="no") as fault:
