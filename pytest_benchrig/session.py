@@ -168,14 +168,15 @@ def check_comparison(active: Active) -> None:
     active.baselines  # noqa: B018 - likewise
 
 
+def only_scenarios(active: Active) -> bool:
+    """Whether no Python test can be collected, so that every suite is known before collection."""
+    known = (*active.directories, *active.named_files)
+    return all(Path(str(arg).split("::")[0]) in known for arg in active.config.args)
+
+
 def check_early_suites(active: Active) -> None:
     """An unknown suite is a usage error before anything starts, where all suites are known."""
-    config = active.config
-    only_scenarios = all(
-        Path(str(arg).split("::")[0]) in (*active.directories, *active.named_files)
-        for arg in config.args
-    )
-    if not only_scenarios:
+    if not only_scenarios(active):
         return
     known = active.known_suites() | {"all"}
     for name in active.settings.suites:
@@ -231,7 +232,11 @@ class Controller:
                 parse_threshold(
                     text,
                     known_targets=sorted(known),
-                    known_suites=sorted(self._active.known_suites()),
+                    known_suites=(
+                        sorted(self._active.known_suites())
+                        if only_scenarios(self._active)
+                        else None
+                    ),
                 )
             except ValueError as problem:
                 raise pytest.UsageError(f"--benchrig-threshold: {problem}") from None

@@ -80,13 +80,17 @@ def _tokens_per_joule(records: Iterable[Record]) -> float | None:
 
 
 def _joules_per_task(records: Iterable[Record]) -> float | None:
-    judged = [
-        (bool(r.passed), energy)
-        for r in records
-        if r.passed is not None and (energy := reading(r, "energy_j")) is not None
-    ]
-    solved = sum(passed for passed, _ in judged)
-    return math.fsum(energy for _, energy in judged) / solved if solved else None
+    """Energy of every judged run divided by the tasks solved.
+
+    One run without a reading makes the sum too small, and readings of different coverage cannot
+    be added: then there is no figure.
+    """
+    judged = [r for r in records if r.passed is not None]
+    energies = [reading(r, "energy_j") for r in judged]
+    if None in energies or len({r.hardware.get("energy_coverage") for r in judged}) > 1:
+        return None
+    solved = sum(bool(r.passed) for r in judged)
+    return math.fsum(e for e in energies if e is not None) / solved if solved else None
 
 
 def cold_start(records: Iterable[Record]) -> float | None:
