@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -31,8 +30,7 @@ _SLOTS: dict[type, tuple[str, ...]] = {
 """What the builtin exceptions keep outside their arguments and instance dictionary."""
 
 
-@dataclass(frozen=True, slots=True)
-class FaultParts:
+class FaultParts(NamedTuple):
     """What crosses of an exception besides its class."""
 
     meta: list[Any]

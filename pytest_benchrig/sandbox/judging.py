@@ -7,7 +7,7 @@ the assertion itself made it or it is of a standard class; any other is simply u
 
 from __future__ import annotations
 
-import secrets
+import os
 import types
 from typing import Any
 
@@ -49,7 +49,7 @@ class JudgePeer(Peer):
 
     def new_id(self) -> int:
         """An id that the candidate cannot foresee."""
-        return secrets.randbits(60)
+        return int.from_bytes(os.urandom(7), "big")
 
     def violation(self, what: str) -> ProtocolError:
         """The error for a broken protocol, which ends the conversation."""

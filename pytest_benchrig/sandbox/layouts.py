@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import EnumMeta
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_benchrig.sandbox import known
 from pytest_benchrig.sandbox.containers import SHAPES
@@ -63,8 +62,7 @@ def is_standard(cls: type) -> bool:
     return isinstance(module, str) and _found_by_name(module, _QUALNAME(cls), cls)
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(NamedTuple):
     """What the other side is told of a class: JSON facts, and the bases as values."""
 
     facts: dict[str, Any]
