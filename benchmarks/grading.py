@@ -2,9 +2,10 @@
 
 Usage: ``python benchmarks/grading.py [--replies 10000] [--characters 2000] [--repeat 5]``
 
-Each check type in turn judges the same number of replies of the same length. Reading is
-``json.loads`` of each line; the ratio says how much longer reading and judging take together.
-Figures are medians of processor time over repeated passes in one process.
+Each check type in turn judges the same number of replies of about the same length. Reading is
+what a replay does, the journal into records; the decoding of its JSON alone stands beside it. The
+ratio says how much longer reading and judging take together. Figures are medians of processor time
+over repeated passes in one process.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import time
 from collections.abc import Callable
 
 from pytest_benchrig.core.answers import judge_answer
+from pytest_benchrig.core.journal import header_line, load_journal, record_line
+from pytest_benchrig.core.record import Record
 from pytest_benchrig.core.scenario import AnswerSpec
 from pytest_benchrig.core.thinking import ReasoningParser
 
@@ -42,12 +45,12 @@ def reply(characters: int, seed: int) -> str:
     value = 1742 if seed % 3 else 1743
     tail = f"\n\n**Final answer:** {value}"
     text = "<think>" if seed % 2 else ""
-    while len(text) < characters - len(tail) - 100:
+    while len(text) < characters - len(tail) - 20:
         text += pick.choice(SENTENCES) + ("\n" if pick.random() < 0.3 else " ")
         if seed % 2 and len(text) > characters / 2 and "</think>" not in text:
             text += "</think>\n"
     text = text + "</think>\n" if seed % 2 and "</think>" not in text else text
-    return text + "." * (characters - len(text) - len(tail)) + tail
+    return text + "so it goes on and on "[: characters - len(text) - len(tail)] + tail
 
 
 def seconds(work: Callable[[], object], repeat: int) -> float:
@@ -67,37 +70,52 @@ def main() -> None:
     parser.add_argument("--characters", type=int, default=2000)
     parser.add_argument("--repeat", type=int, default=5)
     options = parser.parse_args()
-    lines = [
-        json.dumps({"task_id": f"t{i}", "response": reply(options.characters, i)})
+    journal = header_line({}) + "".join(
+        record_line(
+            Record(
+                task_id=f"t{i}",
+                suite="reasoning",
+                kind="answer",
+                target="openai:none",
+                runtime="openai",
+                model="none",
+                response=reply(options.characters, i),
+            )
+        )
         for i in range(options.replies)
-    ]
+    )
     split = ReasoningParser().split
 
-    def read() -> None:
-        for line in lines:
+    def decode() -> None:
+        for line in journal.splitlines():
             json.loads(line)
 
+    def read() -> tuple[Record, ...]:
+        return load_journal(journal).records
+
     def split_only() -> None:
-        for line in lines:
-            split(json.loads(line)["response"])
+        for record in read():
+            split(record.response)
 
     def judge(spec: AnswerSpec) -> Callable[[], None]:
         def run() -> None:
-            for line in lines:
-                judge_answer(spec, split(json.loads(line)["response"]).answer)
+            for record in read():
+                judge_answer(spec, split(record.response).answer)
 
         return run
 
     reading = seconds(read, options.repeat)
     count = options.replies
+
+    def row(name: str, taken: float) -> None:
+        print(f"{name:<28}{taken / count * 1e6:>12.1f}{taken / reading:>12.2f}")
+
     print(f"{count} replies of {options.characters} characters, median of {options.repeat}")
     print(f"{'what':<28}{'us a reply':>12}{'x reading':>12}")
-    print(f"{'reading (json)':<28}{reading / count * 1e6:>12.1f}{1.0:>12.2f}")
-    taken = seconds(split_only, options.repeat)
-    print(f"{'and splitting':<28}{taken / count * 1e6:>12.1f}{taken / reading:>12.2f}")
+    for name, work in (("JSON alone", decode), ("reading", read), ("and splitting", split_only)):
+        row(name, seconds(work, options.repeat))
     for name, spec in SPECS.items():
-        taken = seconds(judge(spec), options.repeat)
-        print(f"{'and ' + name:<28}{taken / count * 1e6:>12.1f}{taken / reading:>12.2f}")
+        row(f"and {name}", seconds(judge(spec), options.repeat))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
 from typing import TypeAlias
 
 from pytest_benchrig.core.final_answer import marked_values, wanted_values
@@ -143,12 +145,17 @@ BUILT_IN: Mapping[str, Check] = {
 """The check types by name; other plugins may add theirs through the hook."""
 
 
-def expected_number(spec: AnswerSpec) -> object:
+def expected_number(spec: AnswerSpec) -> Fraction | None:
     """The exact value of the expected answer of a ``numeric`` check, ``None`` if it has none.
 
     ``42 km`` and ``50 %`` count as 42 and 50, as they do in a reply.
     """
-    text = simplify_latex(normalise(spec.expected_answer))
+    return _expected_number(spec.expected_answer)
+
+
+@lru_cache(maxsize=1024)
+def _expected_number(expected: str) -> Fraction | None:
+    text = simplify_latex(normalise(expected))
     value = parse_number(text)
     if value is not None:
         return value
@@ -219,4 +226,4 @@ def _joins(text: str, match: re.Match[str]) -> bool:
 
 
 _NOT_WORDS = re.compile(r"[\W_]+")
-_INNER = re.compile(r"[^\w\s'’\-–+±€£$%°.,:/^]+|_|[^\w\s]")
+_INNER = re.compile(r"\.{2,}|[^\w\s'’\-–+±€£$%°.,:/^]+|_|[^\w\s]")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
 
 from pytest_benchrig.core.answer_checks import BUILT_IN, Check, Finding, expected_number
 from pytest_benchrig.core.generation import JsonValue
@@ -109,7 +111,7 @@ def _evaluated(spec: AnswerSpec, finding: Finding) -> Finding:
         return finding
     words = spec.evaluator == "numeric_text"
     found = parse_number(finding.candidate, words=words)
-    expected = parse_number(simplify_latex(normalise(spec.expected_answer)), words=words)
+    expected = None if found is None else _expected_value(spec.expected_answer, words)
     if found is None or expected is None:
         return finding
     equal = found == expected
@@ -121,6 +123,11 @@ def _evaluated(spec: AnswerSpec, finding: Finding) -> Finding:
         rule=f"evaluator {spec.evaluator}: both are numbers and are compared exactly",
         detail="" if equal else f"the number {shown} is not {spec.expected_answer.strip()}",
     )
+
+
+@lru_cache(maxsize=1024)
+def _expected_value(expected: str, words: bool) -> Fraction | None:
+    return parse_number(simplify_latex(normalise(expected)), words=words)
 
 
 def _limits(spec: AnswerSpec, text: str) -> tuple[str, str] | None:
