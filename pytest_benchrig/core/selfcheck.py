@@ -30,6 +30,7 @@ from pytest_benchrig.core.scenario import (
 from pytest_benchrig.core.tool_calls import judge_conversation, judge_turn
 from pytest_benchrig.core.verdict import Verdict
 
+_LARGEST_BUILT = 8192
 _MARKER = re.compile(r"final\s+answer", re.IGNORECASE)
 
 
@@ -165,7 +166,7 @@ def _context_cases(spec: ContextSpec, scenario: Scenario) -> Iterator[SelfcheckC
     if not spec.expected:
         return
     build = build_window_prompt if spec.needle else build_file_prompt
-    prompt = build(scenario.id, spec).text
+    prompt = build(scenario.id, _affordable(spec)).text
     yield SelfcheckCase(prompt, True, "the built prompt, which hides the expected value")
     yield SelfcheckCase(spec.expected, True, "the expected value")
     yield SelfcheckCase("", False, "an empty reply")
@@ -177,6 +178,13 @@ def _context_cases(spec: ContextSpec, scenario: Scenario) -> Iterator[SelfcheckC
         yield SelfcheckCase(miss, False, "a near miss of the expected value")
     for miss in scenario.near_misses:
         yield SelfcheckCase(miss, False, "a near miss of the entry")
+
+
+def _affordable(spec: ContextSpec) -> ContextSpec:
+    """The same step in a window that is built in no time: needle and filler stay the same."""
+    if not spec.needle or spec.context_size <= _LARGEST_BUILT:
+        return spec
+    return dataclasses.replace(spec, context_size=_LARGEST_BUILT)
 
 
 def _tool_cases(spec: ToolUseSpec, scenario: Scenario) -> Iterator[SelfcheckCase]:
