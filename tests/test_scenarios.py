@@ -28,6 +28,7 @@ from pytest_benchrig.core.selfcheck import selfcheck_cases, verdict_of_case
 from pytest_benchrig.scenario_io import load_file
 
 if TYPE_CHECKING:
+    from pytest_benchrig.sandbox.result import SandboxResult
     from pytest_benchrig.sandbox.runner import SandboxRunner
 
 ROOT = Path(__file__).parents[1]
@@ -470,15 +471,26 @@ class TestCoding:
         assert isinstance(spec, CodingSpec)
         total = len(spec.test_assertions)
 
-        def run(code: str) -> tuple[str | None, int]:
-            verdict = sandbox.run(
+        def run(code: str) -> SandboxResult:
+            return sandbox.run(
                 code, spec.test_assertions, entry_points=spec.entry_points, timeout=20
             )
-            return verdict.kind, int(verdict.fields["passed_tests"])
 
-        assert run(spec.reference_solution) == ("pass", total)
+        reference = run(spec.reference_solution)
+        assert (reference.verdict, reference.passed_tests) == ("pass", total), reference.error
+        assert reference.assurance == "judged"
         assert len(SOLUTIONS[scenario.id]) >= 2
         for wrong in SOLUTIONS[scenario.id]:
-            kind, passed = run(wrong["code"])
-            assert kind == "fail", wrong["why"]
-            assert passed < total, wrong["why"]
+            result = run(wrong["code"])
+            assert result.verdict == "fail", (wrong["why"], result)
+            assert result.passed_tests < total, wrong["why"]
+
+    @pytest.mark.parametrize("scenario", CODING, ids=ids)
+    def test_code_passes_its_self_check(self, scenario: Scenario, sandbox: SandboxRunner) -> None:
+        from pytest_benchrig.sandbox.verdicts import judge_code
+
+        spec = scenario.spec
+        assert isinstance(spec, CodingSpec)
+        for case in selfcheck_cases(scenario):
+            verdict = judge_code(spec, case.reply, cut_off=False, budget="", runner=sandbox)
+            assert (verdict.passed is True) == case.must_pass, (case.why, verdict)
