@@ -91,7 +91,7 @@ def start_engine(target: Target, settings: Settings, *, slots: int) -> EngineInf
     return EngineInfo(
         url=handle.url,
         pid=handle.pid,
-        context=settings.embedded_context,
+        context=handle.context,
         load_sec=handle.load_sec,
         handle=handle,
     )
