@@ -6,7 +6,6 @@ nothing here that would help to forge a verdict: no assertion, no expected value
 
 from __future__ import annotations
 
-import builtins
 import importlib
 import linecache
 import sys
@@ -16,12 +15,16 @@ from typing import Any
 
 from pytest_benchrig.sandbox.operations import TABLE
 from pytest_benchrig.sandbox.peer import Peer
+from pytest_benchrig.sandbox.pristine import BUILTINS
 from pytest_benchrig.sandbox.proxy import Reference, info_of
 from pytest_benchrig.sandbox.wire import PeerGone, ProtocolError
 
+__builtins__ = BUILTINS
+
+
 MODULE = "solution"
 SOURCE = f"{MODULE}.py"
-_BUILTINS = dict(vars(builtins))
+
 _RECURSION_RESERVE = 60
 _import = importlib.import_module
 
@@ -30,7 +33,7 @@ class _Names(dict[str, Any]):
     """The namespace of statements that run here: its own names, then the module's."""
 
     def __init__(self, module: types.ModuleType) -> None:
-        super().__init__(__name__=module.__name__, __builtins__=_BUILTINS)
+        super().__init__(__name__=module.__name__, __builtins__=BUILTINS)
         self._module = vars(module)
 
     def __missing__(self, name: str) -> Any:
@@ -148,7 +151,7 @@ class CandidatePeer(Peer):
             raise NameError(f"name {name!r} is not defined") from None
 
     def _builtin(self, name: Any, _: list[Any]) -> Any:
-        return _BUILTINS[name]
+        return BUILTINS[name]
 
     def _bind(self, names: list[str], values: list[Any]) -> None:
         for name, value in zip(names, values, strict=True):

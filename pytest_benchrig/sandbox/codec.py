@@ -16,11 +16,15 @@ from pytest_benchrig.sandbox import known, values
 from pytest_benchrig.sandbox.containers import BY_TAG, SHAPES, Shared
 from pytest_benchrig.sandbox.faults import dump_fault, fill_fault, make_fault
 from pytest_benchrig.sandbox.layouts import HELD, describe, layout_of, mro_of, standard_path
+from pytest_benchrig.sandbox.pristine import BUILTINS
 from pytest_benchrig.sandbox.proxy import Method
 from pytest_benchrig.sandbox.wire import MAX_DEPTH, ProtocolError, TooLargeError
 
 if TYPE_CHECKING:
     from pytest_benchrig.sandbox.peer import Peer
+
+__builtins__ = BUILTINS
+
 
 _INLINE = frozenset((bool, type(None), float))
 _SMALL_INT = 1 << 62
@@ -99,7 +103,7 @@ class Encoder:
         kinds = set(map(type, things))
         if kinds <= _INLINE:
             return things
-        if kinds == {int} and -_SMALL_INT < min(things) and max(things) < _SMALL_INT:
+        if kinds == {int} and min(things) > -_SMALL_INT and max(things) < _SMALL_INT:
             return things
         if kinds == {str} and max(map(len, things)) <= _SHORT:
             return things

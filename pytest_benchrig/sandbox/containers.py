@@ -12,6 +12,11 @@ from collections.abc import Callable
 from operator import is_
 from typing import Any
 
+from pytest_benchrig.sandbox.pristine import BUILTINS
+
+__builtins__ = BUILTINS
+
+
 _ALL = slice(None)
 
 

@@ -45,7 +45,10 @@ def extremes(value: Any) -> list[Any]:
     if kind is dt.date:
         return [dt.date.min, dt.date.max]
     if kind is dt.datetime:
-        return [dt.datetime.min.replace(tzinfo=value.tzinfo), dt.datetime.max.replace(tzinfo=value.tzinfo)]
+        return [
+            dt.datetime.min.replace(tzinfo=value.tzinfo),
+            dt.datetime.max.replace(tzinfo=value.tzinfo),
+        ]
     if kind is dt.timedelta:
         return [dt.timedelta.min, dt.timedelta.max]
     return []

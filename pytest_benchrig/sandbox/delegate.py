@@ -79,9 +79,7 @@ class Delegate:
                 wanted = set()
             frame = sys._getframe(2)
             values = self._values(wanted, frame.f_locals)
-        return self._peer.request(
-            "evaluate", [source, *values.values()], [verb, list(values)]
-        )
+        return self._peer.request("evaluate", [source, *values.values()], [verb, list(values)])
 
     def _values(self, wanted: set[str], local: dict[str, Any]) -> dict[str, Any]:
         values: dict[str, Any] = {}
@@ -165,7 +163,7 @@ class _Checks(ast.NodeTransformer):
         self._delegate = delegate
         self._file = file
 
-    def visit_Assert(self, node: ast.Assert) -> ast.AST:  # noqa: N802 - the name ast asks for
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
         test = ast.fix_missing_locations(ast.Expression(node.test))
         number = self._delegate.keep(compile(test, self._file, "eval"))
         names = sorted(free_names(node.test))
@@ -175,5 +173,3 @@ class _Checks(ast.NodeTransformer):
 
 def _copied(node: ast.stmt) -> ast.stmt:
     return ast.parse(ast.unparse(node)).body[0]
-
-

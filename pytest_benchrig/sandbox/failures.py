@@ -39,7 +39,7 @@ _MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict, collections
 class Operands(ast.NodeTransformer):
     """Keeps what an ``assert`` compares, so that a failure can show it."""
 
-    def visit_Assert(self, node: ast.Assert) -> ast.AST:  # noqa: N802 - the name ast asks for
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
         """Name the operands of a single comparison, or the whole test."""
         test = node.test
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
@@ -49,7 +49,7 @@ class Operands(ast.NodeTransformer):
             node.test = _named(LEFT, test)
         return node
 
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:  # noqa: N802 - the name ast asks for
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         """Nothing in a lambda is an assert."""
         return node
 
@@ -138,9 +138,16 @@ def explain(fault: BaseException, file: str, text: str, source: list[str], solut
     lines += candidate_lines(fault, source, solution)
     lines.append(message_of(fault))
     if type(fault) is AssertionError and LEFT in operands:
-        lines.append(f"  left:  {show(operands[LEFT])}" if RIGHT in operands else
-                     f"  value: {show(operands[LEFT])}")
+        lines.append(
+            f"  left:  {show(operands[LEFT])}"
+            if RIGHT in operands
+            else f"  value: {show(operands[LEFT])}"
+        )
         if RIGHT in operands:
             lines.append(f"  right: {show(operands[RIGHT])}")
     whole = "\n".join(lines)
-    return whole if len(whole) <= MAX_TEXT else whole[: MAX_TEXT // 2] + "\n...\n" + whole[-MAX_TEXT // 2 :]
+    return (
+        whole
+        if len(whole) <= MAX_TEXT
+        else whole[: MAX_TEXT // 2] + "\n...\n" + whole[-MAX_TEXT // 2 :]
+    )

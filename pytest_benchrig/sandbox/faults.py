@@ -6,10 +6,15 @@ import builtins
 import contextlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_benchrig.sandbox.pristine import BUILTINS
+
 if TYPE_CHECKING:
     from types import TracebackType
 
     from pytest_benchrig.sandbox.peer import Peer
+
+__builtins__ = BUILTINS
+
 
 REFERENCE = "__benchrig_reference__"
 """Where an exception of the other side carries its reference, in its instance dictionary."""

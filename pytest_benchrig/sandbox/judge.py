@@ -31,7 +31,9 @@ from pytest_benchrig.sandbox.wire import PeerGone, ProtocolError
 SOLUTION = "solution.py"
 _STACK_BYTES = 64 << 20
 _RECURSION = 6_000 if sys.version_info >= (3, 11) else 2_500
-_CAPTURING = frozenset("redirect_stdout redirect_stderr stdout stderr stdin StringIO print".split())
+_CAPTURING = frozenset(
+    ["redirect_stdout", "redirect_stderr", "stdout", "stderr", "stdin", "StringIO", "print"]
+)
 
 Report = Callable[..., None]
 

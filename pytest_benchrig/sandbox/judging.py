@@ -20,15 +20,32 @@ from pytest_benchrig.sandbox.wire import PeerGone, ProtocolError
 ASSERTION_MODULE = "assertions"
 """``__name__`` of the assertions' namespace, and so the module of classes defined in them."""
 
-_LEAKING = frozenset("sub rsub truediv rtruediv xor rxor".split())
+_LEAKING = frozenset(["sub", "rsub", "truediv", "rtruediv", "xor", "rxor"])
 """Arithmetic by which an expected number can reach the candidate just before a tolerance check."""
 
 _OPERATORS = frozenset(
-    "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and or xor".split()
+    [
+        "add",
+        "sub",
+        "mul",
+        "matmul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "divmod",
+        "pow",
+        "lshift",
+        "rshift",
+        "and",
+        "or",
+        "xor",
+    ]
 )
 _ARITHMETIC = _OPERATORS | {f"r{name}" for name in _OPERATORS}
 _NUMBERS = frozenset((int, float, complex))
-_TOLD_DUNDERS = frozenset("__name__ __qualname__ __doc__ __module__ __wrapped__ __class__".split())
+_TOLD_DUNDERS = frozenset(
+    ["__name__", "__qualname__", "__doc__", "__module__", "__wrapped__", "__class__"]
+)
 _HIDDEN_PREFIXES = ("__", "gi_", "cr_", "ag_", "f_", "tb_", "co_", "func_", "_mock")
 
 
@@ -308,8 +325,7 @@ def _trusted(thing: Any) -> bool:
     """Whether the assertion made it, or its class is the standard library's own."""
     infos = _infos(thing)
     return bool(infos) and (
-        infos[0].trusted
-        or any(info.trusted and not info.facts["standard"] for info in infos)
+        infos[0].trusted or any(info.trusted and not info.facts["standard"] for info in infos)
     )
 
 

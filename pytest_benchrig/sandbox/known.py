@@ -16,27 +16,116 @@ import sys
 import types
 from typing import Any
 
+from pytest_benchrig.sandbox.pristine import BUILTINS
+
+__builtins__ = BUILTINS
+
+
 _DENIED = frozenset(
-    "__import__ __build_class__ __loader__ __spec__ breakpoint compile copyright credits delattr "
-    "dir eval exec exit getattr globals help input license locals memoryview open print quit "
-    "setattr vars".split()
+    [
+        "__import__",
+        "__build_class__",
+        "__loader__",
+        "__spec__",
+        "breakpoint",
+        "compile",
+        "copyright",
+        "credits",
+        "delattr",
+        "dir",
+        "eval",
+        "exec",
+        "exit",
+        "getattr",
+        "globals",
+        "help",
+        "input",
+        "license",
+        "locals",
+        "memoryview",
+        "open",
+        "print",
+        "quit",
+        "setattr",
+        "vars",
+    ]
 )
 """Builtins that a candidate cannot make the judge resolve: they act on the interpreter."""
 
 _METHOD_OWNERS = (str, bytes, list, tuple, dict, set, frozenset, int, float)
 
 _EXCEPTION_MODULES = frozenset(
-    "argparse ast asyncio.exceptions binascii calendar concurrent.futures._base configparser "
-    "contextlib copy csv _csv dataclasses decimal email.errors getopt graphlib http.client "
-    "json.decoder pathlib pickle _pickle queue _queue re re._constants sre_constants shutil "
-    "sqlite3 statistics string struct subprocess tarfile tokenize traceback unittest.case "
-    "urllib.error uuid weakref xml.etree.ElementTree zipfile zlib zoneinfo zoneinfo._common".split()
+    [
+        "argparse",
+        "ast",
+        "asyncio.exceptions",
+        "binascii",
+        "calendar",
+        "concurrent.futures._base",
+        "configparser",
+        "contextlib",
+        "copy",
+        "csv",
+        "_csv",
+        "dataclasses",
+        "decimal",
+        "email.errors",
+        "getopt",
+        "graphlib",
+        "http.client",
+        "json.decoder",
+        "pathlib",
+        "pickle",
+        "_pickle",
+        "queue",
+        "_queue",
+        "re",
+        "re._constants",
+        "sre_constants",
+        "shutil",
+        "sqlite3",
+        "statistics",
+        "string",
+        "struct",
+        "subprocess",
+        "tarfile",
+        "tokenize",
+        "traceback",
+        "unittest.case",
+        "urllib.error",
+        "uuid",
+        "weakref",
+        "xml.etree.ElementTree",
+        "zipfile",
+        "zlib",
+        "zoneinfo",
+        "zoneinfo._common",
+    ]
 )
 """Standard modules whose exception classes are the same class on both sides."""
 
 _OPAQUE_MODULES = frozenset(
-    "_io _thread abc asyncio builtins collections collections.abc concurrent.futures contextlib "
-    "enum functools io itertools queue re threading types typing unittest.mock".split()
+    [
+        "_io",
+        "_thread",
+        "abc",
+        "asyncio",
+        "builtins",
+        "collections",
+        "collections.abc",
+        "concurrent.futures",
+        "contextlib",
+        "enum",
+        "functools",
+        "io",
+        "itertools",
+        "queue",
+        "re",
+        "threading",
+        "types",
+        "typing",
+        "unittest.mock",
+    ]
 )
 
 

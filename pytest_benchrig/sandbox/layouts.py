@@ -10,6 +10,10 @@ from typing import Any, NamedTuple
 
 from pytest_benchrig.sandbox import known
 from pytest_benchrig.sandbox.containers import SHAPES
+from pytest_benchrig.sandbox.pristine import BUILTINS
+
+__builtins__ = BUILTINS
+
 
 _MRO = type.__dict__["__mro__"].__get__
 _DICT = type.__dict__["__dict__"].__get__

@@ -15,24 +15,105 @@ from typing import Any
 from pytest_benchrig.sandbox.judging import JudgePeer
 
 _REMOTE = frozenset(
-    "_thread asyncio atexit builtins codecs concurrent contextvars copyreg ctypes dis fileinput gc "
-    "getpass glob importlib inspect io linecache locale logging marshal mmap multiprocessing "
-    "os pathlib pickle pickletools queue readline resource sched select selectors shelve shutil "
-    "signal socket sqlite3 subprocess sys tempfile threading trace traceback tracemalloc warnings "
-    "weakref xml".split()
+    [
+        "_thread",
+        "asyncio",
+        "atexit",
+        "builtins",
+        "codecs",
+        "concurrent",
+        "contextvars",
+        "copyreg",
+        "ctypes",
+        "dis",
+        "fileinput",
+        "gc",
+        "getpass",
+        "glob",
+        "importlib",
+        "inspect",
+        "io",
+        "linecache",
+        "locale",
+        "logging",
+        "marshal",
+        "mmap",
+        "multiprocessing",
+        "os",
+        "pathlib",
+        "pickle",
+        "pickletools",
+        "queue",
+        "readline",
+        "resource",
+        "sched",
+        "select",
+        "selectors",
+        "shelve",
+        "shutil",
+        "signal",
+        "socket",
+        "sqlite3",
+        "subprocess",
+        "sys",
+        "tempfile",
+        "threading",
+        "trace",
+        "traceback",
+        "tracemalloc",
+        "warnings",
+        "weakref",
+        "xml",
+    ]
 )
-_FILES = frozenset("tempfile os shutil glob open".split())
+_FILES = frozenset(["tempfile", "os", "shutil", "glob", "open"])
 _QUIET = frozenset(("asyncio",))
 """Remote, but what comes back is judged by value: not counted as delegated."""
 
 _SYS_LOCAL = frozenset(
-    "byteorder float_info hash_info hexversion implementation int_info maxsize maxunicode platform "
-    "version version_info".split()
+    [
+        "byteorder",
+        "float_info",
+        "hash_info",
+        "hexversion",
+        "implementation",
+        "int_info",
+        "maxsize",
+        "maxunicode",
+        "platform",
+        "version",
+        "version_info",
+    ]
 )
-_OS_LOCAL = frozenset("altsep curdir devnull extsep fspath linesep name pardir pathsep sep".split())
+_OS_LOCAL = frozenset(
+    [
+        "altsep",
+        "curdir",
+        "devnull",
+        "extsep",
+        "fspath",
+        "linesep",
+        "name",
+        "pardir",
+        "pathsep",
+        "sep",
+    ]
+)
 _PATH_LOCAL = frozenset(
-    "basename commonpath commonprefix dirname isabs join normcase normpath sep split splitext "
-    "relpath".split()
+    [
+        "basename",
+        "commonpath",
+        "commonprefix",
+        "dirname",
+        "isabs",
+        "join",
+        "normcase",
+        "normpath",
+        "sep",
+        "split",
+        "splitext",
+        "relpath",
+    ]
 )
 _BY_ARGUMENT = {
     "dataclasses": ("asdict", "astuple", "fields", "is_dataclass", "replace"),

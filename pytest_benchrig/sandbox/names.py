@@ -10,8 +10,32 @@ from typing import Any
 
 _BUILTIN_NAMES = frozenset(vars(builtins))
 _DECIDING = frozenset(
-    "abs all any bool callable dict frozenset hasattr isinstance issubclass iter len list max min "
-    "repr round set sorted str sum tuple type zip".split()
+    [
+        "abs",
+        "all",
+        "any",
+        "bool",
+        "callable",
+        "dict",
+        "frozenset",
+        "hasattr",
+        "isinstance",
+        "issubclass",
+        "iter",
+        "len",
+        "list",
+        "max",
+        "min",
+        "repr",
+        "round",
+        "set",
+        "sorted",
+        "str",
+        "sum",
+        "tuple",
+        "type",
+        "zip",
+    ]
 )
 """Builtins that assertions judge with; where several could be meant, these are the builtins."""
 

@@ -13,8 +13,13 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pytest_benchrig.sandbox.pristine import BUILTINS
+
 if TYPE_CHECKING:
     from pytest_benchrig.sandbox.peer import Peer
+
+__builtins__ = BUILTINS
+
 
 _BATCH_SEC = 0.005
 _clock = time.perf_counter

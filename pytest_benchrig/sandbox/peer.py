@@ -18,6 +18,7 @@ from pytest_benchrig.sandbox.containers import Registry, Shape, Shared
 from pytest_benchrig.sandbox.faults import REFERENCE
 from pytest_benchrig.sandbox.layouts import HELD, LAYOUTS, layout_of, mro_of
 from pytest_benchrig.sandbox.operations import perform
+from pytest_benchrig.sandbox.pristine import BUILTINS
 from pytest_benchrig.sandbox.proxy import (
     Method,
     Reference,
@@ -29,14 +30,30 @@ from pytest_benchrig.sandbox.proxy import (
 )
 from pytest_benchrig.sandbox.wire import PeerGone, ProtocolError, read_message, write_message
 
+__builtins__ = BUILTINS
+
+
 _STATE = BaseException.__dict__["__dict__"].__get__
 _KEPT_TUPLES = 512
 _STEADY = 64
 _BATCH = 256
 _STUBBED = (types.FunctionType, types.CoroutineType)
 _BATCHED_TYPES = frozenset(
-    "generator map filter zip enumerate reversed list_iterator tuple_iterator set_iterator "
-    "range_iterator str_iterator str_ascii_iterator dict_keyiterator".split()
+    [
+        "generator",
+        "map",
+        "filter",
+        "zip",
+        "enumerate",
+        "reversed",
+        "list_iterator",
+        "tuple_iterator",
+        "set_iterator",
+        "range_iterator",
+        "str_iterator",
+        "str_ascii_iterator",
+        "dict_keyiterator",
+    ]
 )
 
 
@@ -170,7 +187,7 @@ class Peer:
         return made
 
     def held_value(self, handle: int, cls: Any, value: Any) -> Any:
-        """A stand-in that is an instance of the immutable builtin that the original derives from."""
+        """A stand-in that is an instance of the immutable builtin its original derives from."""
         if handle in self._held:
             return self._held[handle]
         base = layout_of(cls)

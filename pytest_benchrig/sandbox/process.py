@@ -8,28 +8,40 @@ import os
 import secrets
 import selectors
 import signal
+import socket
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
 
-from pytest_benchrig.sandbox.launch import OUTPUT_CAP, REPORT_CAP, Cause, Outcome, Program
+from pytest_benchrig.sandbox.launch import (
+    OUTPUT_CAP,
+    REPORT_CAP,
+    WARM_MODULES,
+    Cause,
+    Outcome,
+    Program,
+)
+from pytest_benchrig.sandbox.supervise import DESCRIPTORS
 
 _BOOT = """\
 import sys
 sys.path[:] = [entry for entry in sys.path if entry]
 sys.path.insert(0, {root!r})
-import json
-from pytest_benchrig.sandbox import candidate, judge, supervise
+from pytest_benchrig.sandbox import supervise
 sys.path.remove({root!r})
-supervise.main(json.loads(sys.stdin.buffer.readline()))
+for name in {warm!r}:
+    __import__(name)
+supervise.serve({control})
 """
 _ROOT = str(Path(__file__).parents[2])
 _MARK = "BENCHRIG_PROGRAM"
 _GRACE_SEC = 3.0
+_START_SEC = 30.0
 _READ = 1 << 16
 
 
@@ -63,6 +75,15 @@ class Drain:
         for fd in ends:
             os.set_blocking(fd, False)
             self._selector.register(fd, selectors.EVENT_READ)
+
+    def until_begun(self, fd: int, deadline: float) -> None:
+        """Read until one of them has said something or is closed."""
+        while fd in self._selector.get_map() and not self._kept[fd]:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            for key, _ in self._selector.select(left):
+                self._read(key.fd)
 
     def until_closed(self, fd: int, deadline: float) -> bool:
         """Read until one of them is closed; whether that came before the deadline."""
@@ -109,9 +130,15 @@ class Drain:
 
 
 class ProcessLauncher:
-    """Runs each program under a supervisor of its own; limits, but no containment."""
+    """Forks each program from one warm server; limits, but no containment."""
 
     level = "process"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._server: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._mark = secrets.token_hex(16)
 
     def run(self, program: Program) -> Outcome:
         """Run one program to its end or its limit."""
@@ -122,73 +149,100 @@ class ProcessLauncher:
             remove_tree(home)
 
     def close(self) -> None:
-        """Nothing is kept warm."""
+        """End the server and whatever a program has left."""
+        with self._lock:
+            self._stop()
+
+    def _stop(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        if self._server is not None:
+            try:
+                self._server.wait(_GRACE_SEC)
+            except subprocess.TimeoutExpired:
+                self._server.kill()
+                self._server.wait()
+            sweep(self._mark)
+        self._server = self._control = None
+
+    def _start(self) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        boot = _BOOT.format(root=_ROOT, warm=WARM_MODULES, control=theirs.fileno())
+        self._mark = secrets.token_hex(16)
+        with theirs:
+            self._server = subprocess.Popen(
+                [sys.executable, "-s", "-S", "-B", "-c", boot],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={**environment(tempfile.gettempdir()), _MARK: self._mark},
+                cwd=tempfile.gettempdir(),
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        self._control = ours
+        return ours
+
+    def _ask(self, settings: dict[str, object], fds: list[int]) -> None:
+        data = json.dumps(settings).encode("ascii")
+        with self._lock:
+            control = self._control
+            if control is None or self._server is None or self._server.poll() is not None:
+                self._stop()
+                control = self._start()
+            socket.send_fds(control, [data], fds)
 
     def _run(self, program: Program, home: str) -> Outcome:
-        names = ("report", "status", "stdout", "stderr", "judge_stderr")
         reading, writing = {}, {}
-        for name in names:
+        for name in DESCRIPTORS:
             reading[name], writing[name] = os.pipe()
-        job_read, job_write = os.pipe()
-        writing["job"] = job_read
+        job = writing["job"]
+        reading["job"], writing["job"] = job, reading["job"]
         limits = program.limits
         settings = {
-            **writing,
+            "home": home,
             "limits": {**asdict(limits), "cpu_sec": limits.cpu_limit_sec},
             "site_packages": _site_packages() if limits.site_packages else [],
         }
-        mark = secrets.token_hex(16)
-        start = time.monotonic()
+        problem = ""
         try:
-            process = subprocess.Popen(
-                [sys.executable, "-s", "-S", "-B", "-c", _BOOT.format(root=_ROOT)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=writing["judge_stderr"],
-                env={**environment(home), _MARK: mark},
-                cwd=home,
-                pass_fds=tuple(writing.values()),
-                start_new_session=True,
-            )
-        except OSError as problem:
-            for fd in (*reading.values(), *writing.values(), job_write):
-                os.close(fd)
-            return Outcome(b"", setup_error=f"{sys.executable} cannot be started: {problem}")
+            self._ask(settings, [writing[name] for name in DESCRIPTORS])
+        except OSError as fault:
+            problem = f"{sys.executable} cannot be started: {fault}"
         for fd in writing.values():
             os.close(fd)
-        keep = {
-            reading["report"]: (REPORT_CAP, False),
-            reading["status"]: (OUTPUT_CAP, False),
-            reading["stdout"]: (OUTPUT_CAP, True),
-            reading["stderr"]: (OUTPUT_CAP, True),
-            reading["judge_stderr"]: (OUTPUT_CAP, True),
-        }
-        drain = Drain(keep)
+        drain = Drain(
+            {
+                fd: (REPORT_CAP, False) if name in ("report", "status") else (OUTPUT_CAP, True)
+                for name, fd in reading.items()
+                if name != "job"
+            }
+        )
         try:
-            _tell(process, settings)
+            if problem:
+                os.close(job)
+                return Outcome(b"", setup_error=problem)
+            drain.until_begun(reading["status"], time.monotonic() + _START_SEC)
+            start = time.monotonic()
             deadline = start + limits.wall_sec
-            _feed(job_write, program.job, deadline)
+            _feed(job, program.job, deadline)
             ended = drain.until_closed(reading["status"], deadline)
             wall = time.monotonic() - start
             if not ended:
-                process.terminate()
+                _terminate(drain.kept(reading["status"]))
                 drain.until_closed(reading["status"], time.monotonic() + _GRACE_SEC)
-            process.kill()
-            process.wait()
-            sweep(mark)
             drain.rest()
             return _outcome(drain, reading, wall, ended, limits.cpu_limit_sec)
         finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
             drain.close()
 
 
-def _tell(process: subprocess.Popen[bytes], settings: dict[str, object]) -> None:
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError), process.stdin as stream:
-        stream.write(json.dumps(settings).encode("ascii") + b"\n")
+def _terminate(status: bytes) -> None:
+    """Tell a supervisor, which is alive as long as it has not closed its status, to end."""
+    pid = status.partition(b"\n")[0]
+    if pid.isdigit():
+        with contextlib.suppress(OSError):
+            os.kill(int(pid), signal.SIGTERM)
 
 
 def _feed(fd: int, job: bytes, deadline: float) -> None:
@@ -210,10 +264,10 @@ def _feed(fd: int, job: bytes, deadline: float) -> None:
 def _outcome(
     drain: Drain, reading: dict[str, int], wall: float, ended: bool, cpu_limit: float
 ) -> Outcome:
-    status = drain.kept(reading["status"])
+    status = drain.kept(reading["status"]).partition(b"\n")[2]
     found = json.loads(status) if status else {}
     cause: Cause = "" if ended else "wall"
-    candidate = found.get("candidate")
+    candidate = found.get("candidate") if found.get("candidate_ended") else None
     cpu = found.get("cpu_sec")
     if candidate in (-signal.SIGXCPU, -signal.SIGKILL) and cpu is not None and cpu >= cpu_limit:
         cause = "cpu"

@@ -13,14 +13,34 @@ from typing import TYPE_CHECKING, Any
 from pytest_benchrig.sandbox import known
 from pytest_benchrig.sandbox.faults import REFERENCE
 from pytest_benchrig.sandbox.layouts import HELD, LAYOUTS
+from pytest_benchrig.sandbox.pristine import BUILTINS
 
 if TYPE_CHECKING:
     from pytest_benchrig.sandbox.peer import Peer
 
-UNARY = (
-    "neg pos abs invert iter next reversed enter aenter aiter anext await trunc floor ceil copy "
-    "fspath length_hint"
-).split()
+__builtins__ = BUILTINS
+
+
+UNARY = [
+    "neg",
+    "pos",
+    "abs",
+    "invert",
+    "iter",
+    "next",
+    "reversed",
+    "enter",
+    "aenter",
+    "aiter",
+    "anext",
+    "await",
+    "trunc",
+    "floor",
+    "ceil",
+    "copy",
+    "fspath",
+    "length_hint",
+]
 CONVERSIONS: dict[str, type] = {
     "bool": bool,
     "len": int,
@@ -35,11 +55,26 @@ CONVERSIONS: dict[str, type] = {
     "index": int,
     "contains": bool,
 }
-ARITHMETIC = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and or xor".split()
-COMPARISONS = "eq ne lt le gt ge".split()
+ARITHMETIC = [
+    "add",
+    "sub",
+    "mul",
+    "matmul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "divmod",
+    "pow",
+    "lshift",
+    "rshift",
+    "and",
+    "or",
+    "xor",
+]
+COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
 IN_PLACE = [f"i{name}" for name in ARITHMETIC if name != "divmod"]
 REFLECTED = [f"r{name}" for name in ARITHMETIC]
-OTHERS = "round getitem setitem delitem missing exit aexit deepcopy".split()
+OTHERS = ["round", "getitem", "setitem", "delitem", "missing", "exit", "aexit", "deepcopy"]
 OPERATIONS = frozenset(
     (*UNARY, *CONVERSIONS, *ARITHMETIC, *COMPARISONS, *IN_PLACE, *REFLECTED, *OTHERS)
 )
@@ -89,9 +124,29 @@ def reference_of(thing: Any) -> Reference:
 
 
 _CLASS_LOCAL = frozenset(
-    "__name__ __qualname__ __mro__ __bases__ __base__ __dict__ __class__ mro __flags__ __module__ "
-    "__abstractmethods__ __copy__ __deepcopy__ __instancecheck__ __subclasscheck__ _info "
-    "__subclasshook__ __weakrefoffset__ __basicsize__ __itemsize__ __dictoffset__".split()
+    [
+        "__name__",
+        "__qualname__",
+        "__mro__",
+        "__bases__",
+        "__base__",
+        "__dict__",
+        "__class__",
+        "mro",
+        "__flags__",
+        "__module__",
+        "__abstractmethods__",
+        "__copy__",
+        "__deepcopy__",
+        "__instancecheck__",
+        "__subclasscheck__",
+        "_info",
+        "__subclasshook__",
+        "__weakrefoffset__",
+        "__basicsize__",
+        "__itemsize__",
+        "__dictoffset__",
+    ]
 )
 
 
@@ -101,6 +156,7 @@ class RemoteMeta(type):
     _info: Info
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Make an instance over there."""
         info = cls._info
         info.trusted = True
         return info.peer.call(cls, args, kwargs)
@@ -217,6 +273,7 @@ class Method:
         self._name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Look it up and call it."""
         return self._peer.call(self._owner, args, kwargs, self._name)
 
     def __eq__(self, other: object) -> bool:

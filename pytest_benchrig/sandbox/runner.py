@@ -150,9 +150,7 @@ class SandboxRunner:
         limits: Limits,
     ) -> tuple[SandboxResult, bool]:
         token = secrets.token_hex(16)
-        job = job_of(
-            token, code, assertions, entry_points, site_packages=limits.site_packages
-        )
+        job = job_of(token, code, assertions, entry_points, site_packages=limits.site_packages)
         outcome = launcher.run(Program(job, limits))
         if outcome.setup_error:
             raise OSError(f"sandbox ({launcher.level}): {outcome.setup_error}")

@@ -1,14 +1,18 @@
-"""Inside the throw-away process of the ``process`` level: fork both sides, wait, sweep, tell.
+"""The processes of the ``process`` level: a warm server, and a supervisor forked for each program.
 
-The candidate's parent is this process and never the harness, so killing its parent harms nothing.
+The server has imported what programs need and knows nothing else. A supervisor is forked from it,
+forks candidate and judge, waits, sweeps, and tells how they ended. So the candidate's parent is a
+throw-away process and never the harness, and killing its parent harms nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import math
 import os
+import select
 import signal
 import socket
 import sys
@@ -16,38 +20,85 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from pytest_benchrig.sandbox import candidate, judge
+
+DESCRIPTORS = ("report", "job", "stdout", "stderr", "judge_stderr", "status")
+"""What is handed over with the settings of a program, in this order."""
+
+MAX_SETTINGS = 1 << 16
 _SWEEP_SEC = 2.0
+_IDLE_SEC = 0.2
 _JUDGE_MEMORY_MB = 1024
-_LAST_JUDGE_SEC = 1.0
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+Prctl = Callable[[int, int], int]
 
 
-def main(settings: dict[str, Any]) -> None:
-    """Run one program with the descriptors and limits of ``settings``; end this process."""
+def serve(control: int) -> None:
+    """Fork a supervisor for each program asked for, until the harness is gone."""
     prctl = _prctl()
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    ours, theirs = socket.socketpair()
-    candidate = _fork(
-        lambda: _candidate(theirs.fileno(), settings),
-        keep=(theirs.fileno(), settings["stdout"], settings["stderr"]),
-        prctl=prctl,
-    )
-    theirs.close()
-    judge = _fork(
-        lambda: _judge(ours.fileno(), settings),
-        keep=(ours.fileno(), settings["report"], settings["job"], settings["judge_stderr"]),
-        prctl=prctl,
-    )
-    ours.close()
-    for name in ("report", "job", "stdout", "stderr", "judge_stderr"):
-        os.close(settings[name])
-    found = _wait(judge, candidate)
-    os.write(settings["status"], json.dumps(found).encode("ascii"))
-    os._exit(0)
+    gc.collect()
+    gc.freeze()
+    supervisors: set[int] = set()
+    with socket.socket(fileno=control) as harness:
+        while True:
+            ready, _, _ = select.select([harness], [], [], _IDLE_SEC if supervisors else None)
+            _tidy(supervisors)
+            if not ready:
+                continue
+            data, fds, _, _ = socket.recv_fds(harness, MAX_SETTINGS, len(DESCRIPTORS))
+            if not data:
+                break
+            pid = os.fork()
+            if not pid:
+                harness.close()
+                _supervise(dict(zip(DESCRIPTORS, fds, strict=True)), json.loads(data), prctl)
+            supervisors.add(pid)
+            for fd in fds:
+                os.close(fd)
+    _sweep(supervisors, {})
 
 
-def _prctl() -> Callable[[int, int], int]:
+def _tidy(supervisors: set[int]) -> None:
+    """Reap the ended supervisors and end what a killed one has left behind."""
+    with contextlib.suppress(ChildProcessError):
+        while pid := os.waitpid(-1, os.WNOHANG)[0]:
+            supervisors.discard(pid)
+    for pid in _children(set()) - supervisors:
+        _kill(pid)
+
+
+def _supervise(fds: dict[str, int], settings: dict[str, Any], prctl: Prctl) -> None:
+    """Run one program; never returns."""
+    try:
+        prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.setsid()
+        os.environ.update(HOME=settings["home"], TMPDIR=settings["home"])
+        os.chdir(settings["home"])
+        os.write(fds["status"], b"%d\n" % os.getpid())
+        ours, theirs = socket.socketpair()
+        first = _fork(
+            lambda: _candidate(theirs.fileno(), fds, settings),
+            {theirs.fileno(), fds["stdout"], fds["stderr"]},
+            prctl,
+        )
+        theirs.close()
+        second = _fork(
+            lambda: _judge(ours.fileno(), fds),
+            {ours.fileno(), fds["report"], fds["job"], fds["judge_stderr"]},
+            prctl,
+        )
+        ours.close()
+        for name in DESCRIPTORS[:-1]:
+            os.close(fds[name])
+        os.write(fds["status"], json.dumps(_wait(second, first)).encode("ascii"))
+    finally:
+        os._exit(0)
+
+
+def _prctl() -> Prctl:
     if not sys.platform.startswith("linux"):
         return lambda option, value: 0
     import ctypes
@@ -56,7 +107,7 @@ def _prctl() -> Callable[[int, int], int]:
     return lambda option, value: int(function(option, value, 0, 0, 0))
 
 
-def _fork(body: Callable[[], None], keep: tuple[int, ...], prctl: Callable[[int, int], int]) -> int:
+def _fork(body: Callable[[], None], keep: set[int], prctl: Prctl) -> int:
     parent = os.getpid()
     pid = os.fork()
     if pid:
@@ -67,7 +118,7 @@ def _fork(body: Callable[[], None], keep: tuple[int, ...], prctl: Callable[[int,
         if os.getppid() != parent:
             os._exit(1)
         os.setsid()
-        for fd in _open_files() - {0, 1, 2, *keep}:
+        for fd in _open_files() - {0, 1, 2} - keep:
             with contextlib.suppress(OSError):
                 os.close(fd)
         body()
@@ -80,40 +131,33 @@ def _fork(body: Callable[[], None], keep: tuple[int, ...], prctl: Callable[[int,
 
 def _open_files() -> set[int]:
     try:
-        return set(map(int, os.listdir("/dev/fd")))
+        return set(map(int, os.listdir("/dev/fd")))  # noqa: PTH208 - pathlib costs a start-up
     except OSError:
         return set(range(256))
 
 
-def _candidate(rpc_fd: int, settings: dict[str, Any]) -> None:
-    os.dup2(settings["stdout"], 1)
-    os.dup2(settings["stderr"], 2)
-    for name in ("stdout", "stderr"):
-        os.close(settings[name])
+def _candidate(rpc_fd: int, fds: dict[str, int], settings: dict[str, Any]) -> None:
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(fds[name], number)
+        os.close(fds[name])
     sys.path.extend(settings["site_packages"])
     _limit(settings["limits"])
-    from pytest_benchrig.sandbox import candidate
-
-    del sys.argv[1:]
     candidate.main(rpc_fd)
 
 
-def _judge(rpc_fd: int, settings: dict[str, Any]) -> None:
-    os.dup2(settings["judge_stderr"], 2)
-    os.close(settings["judge_stderr"])
+def _judge(rpc_fd: int, fds: dict[str, int]) -> None:
+    os.dup2(fds["judge_stderr"], 2)
+    os.close(fds["judge_stderr"])
     _limit({"memory_mb": _JUDGE_MEMORY_MB})
-    from pytest_benchrig.sandbox import judge
-
-    judge.main(rpc_fd, settings["report"], settings["job"])
+    judge.main(rpc_fd, fds["report"], fds["job"])
 
 
 def _limit(limits: dict[str, Any]) -> None:
     """Set what the platform lets us set; what it does not is no error."""
     import resource
 
-    wanted: list[tuple[str, int, int]] = [("RLIMIT_CORE", 0, 0)]
     memory = _address_space() + (int(limits["memory_mb"]) << 20)
-    wanted.append(("RLIMIT_AS", memory, memory))
+    wanted = [("RLIMIT_CORE", 0, 0), ("RLIMIT_AS", memory, memory)]
     if "cpu_sec" in limits:
         seconds = math.ceil(limits["cpu_sec"])
         wanted.append(("RLIMIT_CPU", seconds, seconds + 1))
@@ -130,10 +174,8 @@ def _limit(limits: dict[str, Any]) -> None:
         ceiling = resource.getrlimit(kind)[1]
         if ceiling != resource.RLIM_INFINITY:
             soft, hard = min(soft, ceiling), min(hard, ceiling)
-        try:
+        with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(kind, (soft, hard))
-        except (ValueError, OSError):
-            continue
 
 
 def _address_space() -> int:
@@ -151,7 +193,7 @@ def _text_of(path: str) -> str:
 
 def _processes() -> list[str]:
     try:
-        return [entry for entry in os.listdir("/proc") if entry.isdigit()]
+        return [entry for entry in os.listdir("/proc") if entry.isdigit()]  # noqa: PTH208
     except OSError:
         return []
 
@@ -159,11 +201,9 @@ def _processes() -> list[str]:
 def _tasks_of_user() -> int:
     count = 0
     for pid in _processes():
-        try:
-            if os.stat(f"/proc/{pid}").st_uid == os.getuid():
-                count += len(os.listdir(f"/proc/{pid}/task"))
-        except OSError:
-            continue
+        with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{pid}").st_uid == os.getuid():  # noqa: PTH116 - as above
+                count += len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208
     return count
 
 
@@ -175,34 +215,42 @@ def _stop(number: int, frame: Any) -> None:
     raise _Stopped
 
 
-def _wait(judge: int, candidate: int) -> dict[str, Any]:
+def _wait(second: int, first: int) -> dict[str, Any]:
+    """Wait for the judge, end everything else, and say how both ended."""
     found: dict[str, Any] = {"judge": None, "candidate": None, "cpu_sec": 0.0}
-    waiting = {judge: "judge", candidate: "candidate"}
-    signal.signal(signal.SIGTERM, _stop)
+    waiting = {second: "judge", first: "candidate"}
     try:
-        while judge in waiting:
+        signal.signal(signal.SIGTERM, _stop)
+        while second in waiting:
             _reap(waiting, found, 0)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
     except _Stopped:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        os.kill(judge, signal.SIGKILL)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    found["candidate_ended"] = first not in waiting
+    _sweep(set(waiting), found, waiting)
+    return found
+
+
+def _sweep(known: set[int], found: dict[str, Any], waiting: dict[int, str] | None = None) -> None:
     deadline = time.monotonic() + _SWEEP_SEC
     pause = 0.0005
+    waiting = {} if waiting is None else waiting
     while time.monotonic() < deadline:
-        for pid in _children(set(waiting)):
-            if pid > 1:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except OSError:
-                    continue
+        for pid in _children(known):
+            _kill(pid)
         try:
             while _reap(waiting, found, os.WNOHANG):
-                pass
+                known &= set(waiting)
         except ChildProcessError:
-            break
+            return
         time.sleep(pause)
         pause = min(2 * pause, 0.02)
-    return found
+
+
+def _kill(pid: int) -> None:
+    if pid > 1:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def _reap(waiting: dict[int, str], found: dict[str, Any], options: int) -> bool:
@@ -212,7 +260,7 @@ def _reap(waiting: dict[int, str], found: dict[str, Any], options: int) -> bool:
     name = waiting.pop(pid, "")
     if name:
         found[name] = os.waitstatus_to_exitcode(status)
-    if name != "judge":
+    if name != "judge" and found:
         found["cpu_sec"] += usage.ru_utime + usage.ru_stime
     return True
 

@@ -14,6 +14,11 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
+from pytest_benchrig.sandbox.pristine import BUILTINS
+
+__builtins__ = BUILTINS
+
+
 Parts = list[Any]
 _Dump = Callable[[Any], Parts]
 _Load = Callable[..., Any]

@@ -112,9 +112,9 @@ def wanted_names(assertions: Sequence[str], entry_points: Sequence[str]) -> tupl
                 bound.add(node.arg)
             elif isinstance(node, ast.alias):
                 bound.add((node.asname or node.name).partition(".")[0])
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                bound.add(node.name)
-            elif isinstance(node, ast.ExceptHandler) and node.name:
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or (
+                isinstance(node, ast.ExceptHandler) and node.name
+            ):
                 bound.add(node.name)
     return tuple(
         name

@@ -8,8 +8,15 @@ refer to one another by index.
 from __future__ import annotations
 
 import json
+import json.encoder
 import os
+from collections.abc import Callable
 from typing import Any
+
+from pytest_benchrig.sandbox.pristine import BUILTINS
+
+__builtins__ = BUILTINS
+
 
 MAX_FRAME = 48 << 20
 """Longest frame in bytes: a list of a million numbers fits, 300 MB of text does not."""
@@ -21,10 +28,24 @@ MAX_DEPTH = 2_000
 """Deepest nesting of a value that crosses."""
 
 _CHUNK = 1 << 18
-_encode = json.JSONEncoder(
+_SETTINGS = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, allow_nan=True, separators=(",", ":")
-).encode
+)
 _decode = json.JSONDecoder().decode
+
+
+def _fast_encoder() -> Callable[[Any], str]:
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return _SETTINGS.encode
+    parts = make(
+        None, _SETTINGS.default, json.encoder.encode_basestring, None, ":", ",", False, False, True
+    )
+    # Not encode(): that is Python code which looks up builtins a program may have replaced.
+    return lambda message: "".join(parts(message, 0))
+
+
+_encode = _fast_encoder()
 
 
 class ProtocolError(BaseException):
