@@ -25,7 +25,7 @@ from pytest_benchrig.core.request import RequestSettings, parse_option, sampling
 from pytest_benchrig.core.scenario import AnswerSpec, Scenario
 from pytest_benchrig.engines import EngineInfo, start_engine
 from pytest_benchrig.execution import ItemResult, now, trip_breaker
-from pytest_benchrig.replaying import EarlierRun
+from pytest_benchrig.replaying import EarlierRun, replay_source
 from pytest_benchrig.scenario_io import LoadedFile, load_file
 from pytest_benchrig.settings import BUNDLED_SUITES, OPT_IN_SUITES, SELFCHECK, Settings
 from pytest_benchrig.warmup import warm_up
@@ -65,6 +65,7 @@ class Active:
     reported_level: str = ""
     _warm: set[str] = field(default_factory=set)
     _told: set[str] = field(default_factory=set)
+    _replayed: dict[str, tuple[EarlierRun, str]] = field(default_factory=dict)
 
     @cached_property
     def request_settings(self) -> RequestSettings:
@@ -308,6 +309,15 @@ class Active:
     def baselines(self) -> dict[Path, RunFile]:
         """The runs to compare with, read before anything is measured."""
         return {path: read_run(path, "compare") for path in self.settings.compare}
+
+    def replayed(self, target: Target) -> tuple[EarlierRun, str]:
+        """The stored run that answers for a target, and the target's name in it."""
+        if target.runtime != "replay":
+            return self.earlier, str(target)
+        if target.model not in self._replayed:
+            base = self.config.invocation_params.dir
+            self._replayed[target.model] = replay_source(target.model, base)
+        return self._replayed[target.model]
 
     def resumable(self, scenario: Scenario, target: Target) -> ItemResult | None:
         """The earlier result of an item, if the resumed journal holds a valid one."""

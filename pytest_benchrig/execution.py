@@ -12,6 +12,7 @@ from pytest_benchrig import log
 from pytest_benchrig.client import Measured, TargetClient
 from pytest_benchrig.core import assemble
 from pytest_benchrig.core.generation import Generation, RuntimeFault, Target
+from pytest_benchrig.core.matching import PatternTimeout
 from pytest_benchrig.core.record import Outcome, Record
 from pytest_benchrig.core.request import TIMING_KINDS, Plan, plan_request
 from pytest_benchrig.core.scenario import (
@@ -232,7 +233,17 @@ def judge_run(
     cut_off = assemble.was_cut_off(scenario, generation, plan.request.sampling.num_predict)
     if scenario.kind in ("coding", "answer"):
         record = record.replace(truncated=cut_off)
-    verdict = judge(active, scenario, split, generation, cut_off, plan.budget)
+    try:
+        verdict = judge(active, scenario, split, generation, cut_off, plan.budget)
+    except PatternTimeout as slow:
+        raise RuntimeFault(
+            "judging",
+            f"the pattern {slow.pattern!r} of scenario {scenario.id} ran out of time on this reply",
+            target=str(record.target),
+            phase="judging",
+            remedy=f"Rewrite it without nested repetition ({scenario.path}:{scenario.line})",
+            partial=generation,
+        ) from None
     outcome: Outcome = "failed" if verdict.passed is False else "passed"
     return assemble.with_verdict(record, verdict, outcome)
 

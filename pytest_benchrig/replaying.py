@@ -78,15 +78,36 @@ def recorded_targets(path: Path) -> tuple[Target, ...]:
     return tuple(Target(runtime, model) for runtime, model in pairs)
 
 
+def replay_source(model: str, base: Path) -> tuple[EarlierRun, str]:
+    """The run and the recorded target behind ``replay:PATH`` or ``replay:PATH#runtime:model``.
+
+    Raises:
+        pytest.UsageError: The file cannot be read, or it holds several targets and none is named.
+    """
+    name, _, wanted = model.partition("#")
+    run = EarlierRun.read(base / name)
+    targets = list(dict.fromkeys(r.target for r in run.run.records))
+    if wanted and wanted in targets:
+        return run, wanted
+    if wanted or len(targets) != 1:
+        raise pytest.UsageError(
+            f"replay:{model}: name one of its targets, as in replay:{name}#{targets[0]}; it holds "
+            + ", ".join(targets)
+            if targets
+            else f"replay:{model}: the file holds no record"
+        )
+    return run, targets[0]
+
+
 def judge_again(active: Active, scenario: Scenario, target: Target) -> ItemResult:
     """Judge an item's stored replies by today's rules and scenario files."""
     from pytest_benchrig.execution import ItemResult, conclude
 
-    stored = active.earlier.by_item.get((scenario.suite, scenario.id, str(target)), ())
+    run, recorded = active.replayed(target)
+    stored = run.by_item.get((scenario.suite, scenario.id, recorded), ())
     if not stored:
-        return ItemResult(
-            (), "skipped", skipped=f"{active.earlier.path.name} holds no reply to this scenario"
-        )
+        return ItemResult((), "skipped", skipped=f"{run.path.name} holds no reply to this scenario")
+    stored = tuple(r.replace(target=str(target)) for r in stored)
     judged: list[Record] = []
     for record in stored:
         if record.outcome in ("error", "skipped"):

@@ -69,6 +69,10 @@ def _expand(active: Active, text: str) -> list[Target]:
         runtime = settings.runtime
     if runtime is None:
         return [_probe(active, model)]
+    if runtime == "replay":
+        target = Target(runtime, model)
+        active.replayed(target)
+        return [target]
     urls = tuple(settings.base_urls) or default_urls(runtime)
     if model == INSTALLED:
         return _installed(active, runtime, urls)

@@ -22,7 +22,7 @@ def run_scenario(
         from pytest_benchrig.selfchecking import check_scenario
 
         return check_scenario(active, scenario, target)
-    if active.settings.replay is not None:
+    if active.replays(target):
         from pytest_benchrig.replaying import judge_again
 
         return judge_again(active, scenario, target)

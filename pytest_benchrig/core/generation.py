@@ -232,6 +232,7 @@ FaultKind: TypeAlias = Literal[
     "context_window",  # the window is refused, cannot be allocated, or was silently cut
     "unsupported",  # the target cannot do it
     "fetch",  # a model could not be fetched
+    "judging",  # the reply came, but the scenario's own check could not judge it
     "start",  # a runtime that the plugin starts did not come up
 ]
 

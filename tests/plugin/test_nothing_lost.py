@@ -157,3 +157,43 @@ def test_a_file_that_is_no_run_is_one_clear_line(project: Project) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("error: not-a-run.json")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_replay_target_answers_from_a_stored_run(project: Project, server: Server) -> None:
+    project.run()
+    server.close()
+
+    result = project.run(
+        "--benchrig-threshold", "reasoning_accuracy >= 100",
+        model="replay:results/latest.json",
+    )  # fmt: skip
+    gone = project.run(model="replay:results/gone.json")
+
+    result.assert_outcomes(passed=3)
+    assert gone.ret == pytest.ExitCode.USAGE_ERROR
+    gone.stderr.fnmatch_lines(["*gone.json*"])
+
+
+def test_a_journal_that_cannot_be_written_loses_no_report(project: Project) -> None:
+    project.write(
+        "conftest.py",
+        """
+import pytest, shutil
+from pathlib import Path
+
+@pytest.fixture
+def benchrig_generation(request, benchrig_generation):
+    runs = Path("results/runs")
+    if runs.is_dir():
+        shutil.rmtree(runs)
+        runs.write_text("a file where the directory was")
+    return benchrig_generation
+""",
+    )
+
+    result = project.run("--benchrig-json", "kept.json")
+
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(["*WARNING*could not be written*"])
+    kept = json.loads((project.pytester.path / "kept.json").read_text("utf-8"))
+    assert len(kept["records"]) == 2

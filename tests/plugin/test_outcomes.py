@@ -183,3 +183,26 @@ def benchrig_generation(benchrig_generation):
 
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["*OVERRIDDEN passed*"])
+
+
+def test_a_pattern_that_runs_out_of_time_is_an_error_that_names_it(
+    project: Project, server: Server
+) -> None:
+    project.write(
+        "scenarios/reasoning.json",
+        [
+            {
+                "id": "slow",
+                "prompt": "What is two plus three?",
+                "check_type": "regex",
+                "expected_answer": "aaab",
+                "accepted_patterns": ["^(a|a|aa)+b$"],
+            }
+        ],
+    )
+    server.answers.by_text["two plus three"] = "a" * 280 + "c"
+
+    result = project.run()
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*judging*pattern*(a|a|aa)+b*slow*reasoning.json*"])
