@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -185,7 +184,8 @@ class ItemRecord:
                 detail=self._detail or failed_call,
                 rule="the test's own verdict",
             )
-        last = last.replace(metrics=dict(self._metrics))
+        if self._metrics:
+            last = last.replace(metrics=dict(self._metrics))
         return (*self._observed[:-1], last)
 
     def _empty(self) -> Record:
@@ -231,4 +231,4 @@ def plain_identity(item: pytest.Item) -> tuple[str, str]:
 
 def finished(record: Record, attempt: int, nodeid: str) -> dict[str, JsonValue]:
     """The record as plain JSON for the report."""
-    return dataclasses.replace(record, attempt=attempt, nodeid=nodeid).to_json()
+    return {**record.to_json(), "attempt": attempt, "nodeid": nodeid}

@@ -107,7 +107,8 @@ def judge_again(active: Active, scenario: Scenario, target: Target) -> ItemResul
     stored = run.by_item.get((scenario.suite, scenario.id, recorded), ())
     if not stored:
         return ItemResult((), "skipped", skipped=f"{run.path.name} holds no reply to this scenario")
-    stored = tuple(r.replace(target=str(target)) for r in stored)
+    if recorded != str(target):
+        stored = tuple(r.replace(target=str(target)) for r in stored)
     judged: list[Record] = []
     for record in stored:
         if record.outcome in ("error", "skipped"):
