@@ -113,7 +113,8 @@ def leave_root(needed: list[str], *, reading: bool) -> None:
     _prctl(_PR_SET_KEEPCAPS, 1)
     libc = ctypes.CDLL(None, use_errno=True)
     for capability in range(_LAST_CAPABILITY + 1):
-        libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+        if not kept >> capability & 1:
+            libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
