@@ -47,7 +47,8 @@ def check(settings: Settings, say: Say) -> int:
             say(f"  {line}")
     say("Sensors")
     for reading in sensors():
-        say(f"  {reading}")
+        text = reading.reading if reading.found else f"none: {reading.missing}"
+        say(f"  {reading.name}: {text}" + (f"; {reading.remedy}" if reading.remedy else ""))
     say("Sandbox")
     for line in survey():
         say(f"  {line}")

@@ -106,8 +106,14 @@ def check_usage(active: Active) -> None:
     """
     from pytest_benchrig.core.thresholds import parse_threshold
     from pytest_benchrig.reports.files import check_writable
+    from pytest_benchrig.sandbox.isolation import CHOICES
 
     settings = active.settings
+    if settings.sandbox not in CHOICES:
+        raise pytest.UsageError(
+            f"--benchrig-sandbox: unknown level {settings.sandbox!r}; choose one of "
+            + ", ".join(CHOICES)
+        )
     for text in settings.thresholds:
         try:
             parse_threshold(text)

@@ -58,11 +58,11 @@ class SandboxRunner:
         self._launcher: Launcher | Unavailable | None = launcher
         self._probing = threading.Lock()
         if launcher is None:
-            from pytest_benchrig.sandbox.isolation import LEVELS
+            from pytest_benchrig.sandbox.isolation import CHOICES
 
-            if level not in LEVELS:
+            if level not in CHOICES:
                 raise ValueError(
-                    f"unknown sandbox level {level!r}; choose one of {', '.join(LEVELS)}"
+                    f"unknown sandbox level {level!r}; choose one of {', '.join(CHOICES)}"
                 )
 
     def __enter__(self) -> SandboxRunner:
