@@ -6,6 +6,7 @@ nothing here that would help to forge a verdict: no assertion, no expected value
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import linecache
 import sys
@@ -69,7 +70,7 @@ class _Steps:
 
 
 async def _drive(original: Any) -> Any:
-    return await _Steps(original)  # type: ignore[misc]
+    return await _Steps(original)
 
 
 class CandidatePeer(Peer):
@@ -132,6 +133,7 @@ class CandidatePeer(Peer):
     def _load(self, source: Any, _: list[Any]) -> dict[str, bool]:
         module = self._module
         module.__file__ = SOURCE
+        vars(module)["__builtins__"] = builtins
         sys.modules[MODULE] = module
         lines = source.splitlines(keepends=True)
         linecache.cache[SOURCE] = (len(source), None, lines, SOURCE)

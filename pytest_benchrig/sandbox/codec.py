@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from pytest_benchrig.sandbox import known, values
@@ -29,6 +30,7 @@ __builtins__ = BUILTINS
 _INLINE = frozenset((bool, type(None), float))
 _SMALL_INT = 1 << 62
 _SHORT = 256
+_MAXLEN: Any = vars(deque)["maxlen"]
 _UNSET: Any = object()
 Part = Any
 Node = list[Any]
@@ -131,6 +133,8 @@ class Encoder:
         plain = values.dump(thing)
         if plain is not None:
             return ["value", plain[0], self.parts(plain[1]), []]
+        if cls is TracebackType:
+            return ["value", "itself", [None], []]
         return self._reference(thing, cls)
 
     def _container(self, thing: Any, cls: type, made_by: type | None = None) -> Node:
@@ -146,7 +150,7 @@ class Encoder:
         meta: list[Any] = [entry.cid]
         needs: list[Part] = []
         if cls is deque:
-            meta.append(deque.maxlen.__get__(thing))  # type: ignore[attr-defined]
+            meta.append(_MAXLEN.__get__(thing))
         if made_by is not None:
             meta = [entry.cid, None, peer.own(thing)]
             needs = [self.part(peer.type_token(made_by))]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable
 from operator import is_
 from typing import Any
 
@@ -18,13 +17,15 @@ __builtins__ = BUILTINS
 
 
 _ALL = slice(None)
+_FACTORY: Any = vars(defaultdict)["default_factory"]
 
 
 class Shape:
     """How one kind of container is read and written."""
 
     tag = ""
-    make: Callable[[], Any]
+    make: Any
+    """The exact builtin type."""
 
     def items(self, thing: Any) -> list[Any]:
         """Its contents as a flat list, which is the snapshot as well."""
@@ -42,7 +43,7 @@ class Shape:
 
 class _List(Shape):
     tag = "list"
-    make = list
+    make: Any = list
 
     def items(self, thing: Any) -> list[Any]:
         return list.__getitem__(thing, _ALL)
@@ -53,7 +54,7 @@ class _List(Shape):
 
 class _Dict(Shape):
     tag = "dict"
-    make = dict
+    make: Any = dict
 
     def items(self, thing: Any) -> list[Any]:
         return [*dict.keys(thing), *dict.values(thing)]
@@ -67,12 +68,12 @@ class _Dict(Shape):
 
 class _Counter(_Dict):
     tag = "counter"
-    make = Counter
+    make: Any = Counter
 
 
 class _Ordered(Shape):
     tag = "ordered"
-    make = OrderedDict
+    make: Any = OrderedDict
 
     def items(self, thing: Any) -> list[Any]:
         keys = list(OrderedDict.keys(thing))
@@ -87,20 +88,20 @@ class _Ordered(Shape):
 
 class _Default(Shape):
     tag = "default"
-    make = defaultdict
+    make: Any = defaultdict
 
     def items(self, thing: Any) -> list[Any]:
-        factory = defaultdict.default_factory.__get__(thing)  # type: ignore[attr-defined]
+        factory = _FACTORY.__get__(thing)
         return [factory, *dict.keys(thing), *dict.values(thing)]
 
     def fill(self, thing: Any, items: list[Any]) -> None:
-        defaultdict.default_factory.__set__(thing, items[0])  # type: ignore[attr-defined]
+        _FACTORY.__set__(thing, items[0])
         _DICT.fill(thing, items[1:])
 
 
 class _Set(Shape):
     tag = "set"
-    make = set
+    make: Any = set
 
     def items(self, thing: Any) -> list[Any]:
         return list(set.__iter__(thing))
@@ -112,7 +113,7 @@ class _Set(Shape):
 
 class _Deque(Shape):
     tag = "deque"
-    make = deque
+    make: Any = deque
 
     def items(self, thing: Any) -> list[Any]:
         return list(deque.__iter__(thing))
@@ -124,7 +125,7 @@ class _Deque(Shape):
 
 class _Bytes(Shape):
     tag = "bytearray"
-    make = bytearray
+    make: Any = bytearray
 
     def items(self, thing: Any) -> list[Any]:
         return [bytes(bytearray.__getitem__(thing, _ALL))]
@@ -133,7 +134,7 @@ class _Bytes(Shape):
         bytearray.__setitem__(thing, _ALL, items[0])
 
     def changed(self, thing: Any, snapshot: Any) -> bool:
-        return self.items(thing) != snapshot
+        return bool(self.items(thing) != snapshot)
 
 
 _DICT = _Dict()

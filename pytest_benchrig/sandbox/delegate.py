@@ -21,6 +21,7 @@ from pytest_benchrig.sandbox.proxy import RemoteMeta
 _CHECK = "__benchrig_check__"
 _build_class = builtins.__build_class__
 _isinstance = isinstance
+_issubclass = issubclass
 
 
 class Delegate:
@@ -42,7 +43,7 @@ class Delegate:
     def learn(self, tree: ast.Module, file: str) -> None:
         """Remember the classes of an assertion, in case one must be made over there."""
         for node in ast.walk(tree):
-            if _isinstance(node, ast.ClassDef):
+            if isinstance(node, ast.ClassDef):
                 first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
                 self._classes[file, first, node.name] = node
 
@@ -53,6 +54,7 @@ class Delegate:
         made["__import__"] = lambda *args, **kwargs: self.importer(*args, **kwargs)
         made["__build_class__"] = self._make_class
         made["isinstance"] = self._is_instance
+        made["issubclass"] = self._is_subclass
         made["eval"] = lambda source, *spaces: self._evaluate("eval", source, *spaces)
         made["exec"] = lambda source, *spaces: self._evaluate("exec", source, *spaces)
         for name in ("open", "input", "compile", *(("print",) if self._captured else ())):
@@ -95,21 +97,12 @@ class Delegate:
     def _is_instance(self, thing: Any, classes: Any) -> bool:
         if _isinstance(thing, classes):
             return True
-        if type(type(thing)) is not RemoteMeta:
-            return False
-        known = {
-            tuple(pair)
-            for cls in mro_of(type(thing))
-            if type(cls) is RemoteMeta
-            for pair in cls._info.facts["ancestors"]
-        }
-        wanted = classes if type(classes) is tuple else (classes,)
-        return any(
-            _isinstance(cls, type)
-            and type(cls) is not RemoteMeta
-            and (cls.__module__, cls.__qualname__) in known
-            for cls in wanted
-        )
+        return type(type(thing)) is RemoteMeta and _descends(type(thing), classes)
+
+    def _is_subclass(self, thing: Any, classes: Any) -> bool:
+        if _issubclass(thing, classes):
+            return True
+        return type(thing) is RemoteMeta and _descends(thing, classes)
 
     def _make_class(self, body: Any, name: str, *bases: Any, **keywords: Any) -> Any:
         metaclass = keywords.get("metaclass")
@@ -137,8 +130,9 @@ class Delegate:
             keywords=arguments,
             body=[inner.visit(_copied(statement)) for statement in node.body],
             decorator_list=[],
-            **({"type_params": []} if sys.version_info >= (3, 12) else {}),
         )
+        if sys.version_info >= (3, 12):
+            copy.type_params = []
         wanted = free_names(ast.Module([*node.body], []))
         values.update(self._values(wanted, frame.f_locals))
         values[_CHECK] = self.check
@@ -154,6 +148,22 @@ class Delegate:
         """Evaluate a kept test with the local variables of the code that came to it."""
         if not eval(self._tests[number], self.names, dict(local)):
             raise AssertionError("an assertion inside a class of the assertions")
+
+
+def _descends(thing: type, classes: Any) -> bool:
+    """Whether a class over there derives from a standard class, as the candidate tells it."""
+    known = {
+        tuple(pair)
+        for cls in mro_of(thing)
+        if type(cls) is RemoteMeta
+        for pair in type.__getattribute__(cls, "_info").facts["ancestors"]
+    }
+    return any(
+        _isinstance(cls, type)
+        and type(cls) is not RemoteMeta
+        and (cls.__module__, cls.__qualname__) in known
+        for cls in (classes if type(classes) is tuple else (classes,))
+    )
 
 
 class _Checks(ast.NodeTransformer):

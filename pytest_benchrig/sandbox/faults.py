@@ -119,7 +119,7 @@ def fill_fault(fault: BaseException, parts: list[Any]) -> None:
     if isinstance(fault, UnicodeError):
         base = next(c for c in type(fault).__mro__ if c.__module__ == "builtins")
         with contextlib.suppress(TypeError):
-            base.__init__(fault, *args)
+            vars(base)["__init__"](fault, *args)
     for (cls, name), value in zip(_slots(fault), slots, strict=True):
         with contextlib.suppress(TypeError):
             vars(cls)[name].__set__(fault, value)

@@ -88,7 +88,7 @@ class Peer:
         self._kept_ids: dict[int, Any] = {}
         self._next_kept = self.parity + 2
         self._drops: list[int] = []
-        self._turn = threading.RLock()
+        self._turn = threading.Condition(threading.RLock())
 
     # what this side owns
 
@@ -193,7 +193,7 @@ class Peer:
         base = layout_of(cls)
         if cls not in self.types or base not in HELD or type(value) is not base:
             raise TypeError("a value of another type than its class holds")
-        made = base.__new__(cls, value)  # type: ignore[call-overload]
+        made = base.__new__(cls, value)
         reference = Reference(self, handle)
         reference.count = 1
         object.__setattr__(made, "_ref", reference)
@@ -405,9 +405,12 @@ class Peer:
             finally:
                 roots = []
                 self._turn.acquire()
+                # Another thread may be in the middle of a request of its own.
+                self._turn.wait_for(lambda: self.active == ident)
             self._answer(ident, done, answer)
         finally:
             self.active = outer
+            self._turn.notify_all()
 
     def _answer(self, ident: int, done: bool, answer: Any) -> None:
         try:

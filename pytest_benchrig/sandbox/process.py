@@ -199,7 +199,7 @@ class ProcessLauncher:
         job = writing["job"]
         reading["job"], writing["job"] = job, reading["job"]
         limits = program.limits
-        settings = {
+        settings: dict[str, object] = {
             "home": home,
             "limits": {**asdict(limits), "cpu_sec": limits.cpu_limit_sec},
             "site_packages": _site_packages() if limits.site_packages else [],

@@ -343,7 +343,7 @@ def build(peer: Peer, handle: int, facts: dict[str, Any], bases: list[Any]) -> R
         TypeError: The facts or the bases are none that a class can have.
     """
     parents = [base for base in bases if isinstance(base, type)]
-    remote = [base for base in parents if isinstance(base, RemoteMeta)]
+    remote: list[type] = [base for base in parents if isinstance(base, RemoteMeta)]
     local = [base for base in parents if not isinstance(base, RemoteMeta)]
     faulty = any(issubclass_of(base, BaseException) for base in parents)
     local = [b for b in local if b in LAYOUTS or issubclass_of(b, BaseException)]
