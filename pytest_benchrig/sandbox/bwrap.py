@@ -6,12 +6,12 @@ import contextlib
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_benchrig.sandbox.boot import (
     SOURCES,
     command,
-    interpreter,
     read_only_paths,
     site_packages,
 )
@@ -91,7 +91,7 @@ class BwrapLauncher(PairLauncher):
         if role == "candidate" and limits.site_packages:
             for path in packages:
                 options += ["--ro-bind", path, path]
-            settings = _changed(settings, path=tuple(packages))
+            settings = replace(settings, path=tuple(packages))
         else:
             for path in packages:
                 if any(path.startswith(f"{shown}/") for shown in read_only_paths()):
@@ -100,7 +100,7 @@ class BwrapLauncher(PairLauncher):
         for path in ("/tmp", "/dev/shm"):
             options += ["--perms", "1777", "--size", size, "--tmpfs", path]
         options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/tmp"]
-        settings = _changed(settings, leave_root=not self._user_namespace)
+        settings = replace(settings, leave_root=not self._user_namespace)
         info, writing = os.pipe()
         try:
             process = spawn(
@@ -138,11 +138,3 @@ def root_of(paths: list[str]) -> list[str]:
             options += ["--ro-bind", path, path]
     return options
 
-
-def _changed(settings: Settings, **facts: object) -> Settings:
-    from dataclasses import replace
-
-    return replace(settings, **facts)  # type: ignore[arg-type]
-
-
-__all__ = ["BwrapLauncher", "find", "interpreter", "root_of"]

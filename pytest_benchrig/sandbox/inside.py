@@ -41,6 +41,7 @@ class Settings:
         read_write: The same, to write.
         leave_root: Become nobody if root.
         guard: Fork, and keep the first process outside as the reaper of everything.
+        launcher: Process id of the launcher; a guard that has another parent is too late.
         signal_only_itself: Filter signals by process id, where nothing else does.
     """
 
@@ -57,6 +58,7 @@ class Settings:
     read_write: tuple[str, ...] = ()
     leave_root: bool = False
     guard: bool = False
+    launcher: int = 0
     signal_only_itself: bool = False
 
 
@@ -65,11 +67,12 @@ def main(text: str) -> None:
     settings = Settings(**json.loads(text))
     _close_others(settings.descriptors)
     serve = _side(settings)
+    guard = os.getpid()
     if settings.guard:
-        _guard()
+        _guard(settings.launcher)
     sys.path.extend(settings.path)
     _limit(settings)
-    _confine(settings)
+    _confine(settings, guard)
     serve(*settings.descriptors)
 
 
@@ -91,18 +94,21 @@ def _close_others(kept: tuple[int, ...]) -> None:
     os.closerange(low, max(low, 4096))
 
 
-def _confine(settings: Settings) -> None:
+def _confine(settings: Settings, guard: int) -> None:
     from pytest_benchrig.sandbox import landlock, seccomp
 
     if settings.read_only:
         landlock.restrict(list(settings.read_only), list(settings.read_write))
     if settings.leave_root:
         landlock.leave_root([*settings.read_only], reading=bool(settings.read_only))
+    if settings.guard:
+        # Not earlier: the kernel forgets it when the user changes.
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != guard:
+            os._exit(1)
     if settings.role == "judge":
         _prctl(_PR_SET_DUMPABLE, 0)
-    seccomp.install(
-        allow_fork=settings.allow_fork, signal_only_itself=settings.signal_only_itself
-    )
+    seccomp.install(allow_fork=settings.allow_fork, signal_only_itself=settings.signal_only_itself)
 
 
 def _limit(settings: Settings) -> None:
@@ -131,22 +137,22 @@ def _limit(settings: Settings) -> None:
             resource.setrlimit(kind, (soft, hard))
 
 
-def _guard() -> None:
-    """Go on in a child; end this process when the child or the launcher ends, and the rest first."""
+def _guard(launcher: int) -> None:
+    """Go on in a child; this process outlives it, to end whatever it leaves behind."""
+    signals = {signal.SIGTERM, signal.SIGCHLD}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    parent = os.getpid()
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != launcher:
+        os._exit(1)
     child = os.fork()
     if not child:
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
         os.setsid()
-        if os.getppid() != parent:
-            os._exit(1)
         return
     _close_others(())
     for fd in range(3):
         os.close(fd)
-    signals = {signal.SIGTERM, signal.SIGCHLD}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     status = 0
     ended = False
     while not ended and signal.sigwait(signals) != signal.SIGTERM:

@@ -6,12 +6,10 @@ import functools
 import json
 import os
 import secrets
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable
 from pathlib import Path
 

@@ -50,6 +50,7 @@ class LandlockLauncher(PairLauncher):
             read_write=(home,) if role == "candidate" else (),
             leave_root=True,
             guard=True,
+            launcher=os.getpid(),
             signal_only_itself=not (scopes_signals(version()) and limits.allow_fork),
         )
         return Side(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import selectors
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from pytest_benchrig.sandbox.inside import Settings
+from pytest_benchrig.sandbox.landlock import NOBODY
 from pytest_benchrig.sandbox.launch import OUTPUT_CAP, REPORT_CAP, Cause, Limits, Outcome, Program
 from pytest_benchrig.sandbox.process import Drain
 
@@ -27,6 +29,10 @@ Role = Literal["candidate", "judge"]
 JUDGE_MEMORY_MB = 1024
 _JUDGE_TASKS = 16
 _END_SEC = 5.0
+_LAST_WORDS_SEC = 1.0
+_FLUSH_SEC = 0.1
+_LOOK_SEC = 0.2
+_MOST_ENTRIES = 20_000
 _SYS_PIDFD_OPEN = 434
 
 
@@ -79,7 +85,7 @@ class PairLauncher(ABC):
         """A folder for one run, where the level needs one outside."""
         yield ""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - there is nothing to end unless a level keeps something
         """Nothing is kept warm."""
 
     def run(self, program: Program) -> Outcome:
@@ -121,12 +127,26 @@ class PairLauncher(ABC):
             theirs.close()
             ours.close()
             job.close()
-        ended = drain.until_closed(ends["report"], start + limits.wall_sec)
+        ended, cause = self._watch(drain, ends["report"], start + limits.wall_sec, home, limits)
         wall = time.monotonic() - start
         self._finish(sides, killed=not ended)
         drain.rest()
         kept = {name: drain.kept(fd) for name, fd in ends.items()}
-        return _outcome(kept, sides, ended, wall, limits)
+        return _outcome(kept, sides, cause, wall, limits)
+
+    def _watch(
+        self, drain: Drain, report: int, deadline: float, home: str, limits: Limits
+    ) -> tuple[bool, Cause]:
+        """Wait for the judge's end; where a folder outside is written to, for its size too."""
+        if not home:
+            ended = drain.until_closed(report, deadline)
+            return ended, "" if ended else "wall"
+        while time.monotonic() < deadline:
+            if drain.until_closed(report, min(deadline, time.monotonic() + _LOOK_SEC)):
+                return True, ""
+            if _larger(home, limits.file_size_mb << 20):
+                return False, "file_size"
+        return False, "wall"
 
     def _settings(self, role: Role, fds: tuple[int, ...], limits: Limits) -> Settings:
         judge = role == "judge"
@@ -149,9 +169,9 @@ class PairLauncher(ABC):
             side.closed = True
             own_end = side is not sides[0] and not killed
             if own_end:
-                _wait(side, 1.0)
+                _wait(side, _LAST_WORDS_SEC)
             elif side is sides[0] and not killed:
-                _wait(side, 0.0)
+                _wait(side, _FLUSH_SEC)
             if side.exit is None:
                 self._end(side)
                 _wait(side, _END_SEC)
@@ -212,9 +232,9 @@ def pidfd_open(pid: int) -> int:
 
 
 def tasks_of_user() -> int:
-    """Processes and threads of this user: the limit on them counts all."""
+    """Processes and threads of the user that a side runs as: the limit on them counts all."""
     count = 0
-    me = os.getuid()
+    me = os.getuid() or NOBODY
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             if entry.stat().st_uid == me:
@@ -222,12 +242,36 @@ def tasks_of_user() -> int:
     return count
 
 
+def _larger(folder: str, size: int) -> bool:
+    """Whether files take more than so many bytes, or are too many or too deep to be counted."""
+    waiting = [folder]
+    count = 0
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    count += 1
+                    found = entry.stat(follow_symlinks=False)
+                    size -= found.st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+        except (FileNotFoundError, PermissionError):
+            continue
+        except OSError as problem:
+            if problem.errno != errno.ENAMETOOLONG:
+                raise
+            return True
+        if size < 0 or count > _MOST_ENTRIES:
+            return True
+    return False
+
+
 def _job_file(job: bytes) -> BinaryIO:
     """The job in a file that has no name."""
     stream = tempfile.TemporaryFile()  # noqa: SIM115 - closed when both sides have started
     stream.write(job)
     stream.seek(0)
-    return stream  # type: ignore[return-value]
+    return stream
 
 
 def _wait(side: Side, seconds: float | None) -> None:
@@ -258,14 +302,15 @@ def _ready(fd: int, deadline: float | None) -> bool:
 
 
 def _outcome(
-    kept: dict[str, bytes], sides: list[Side], ended: bool, wall: float, limits: Limits
+    kept: dict[str, bytes], sides: list[Side], cause: Cause, wall: float, limits: Limits
 ) -> Outcome:
     candidate, judge = sides
-    cause: Cause = "" if ended else "wall"
-    if candidate.exit == -signal.SIGXCPU or (
-        ended and candidate.cpu_sec >= limits.cpu_limit_sec and candidate.exit != 0
-    ):
-        cause = "cpu"
+    if not cause:
+        over = candidate.cpu_sec >= limits.cpu_limit_sec and candidate.exit != 0
+        if candidate.exit == -signal.SIGXCPU or over:
+            cause = "cpu"
+        elif candidate.exit == -signal.SIGXFSZ:
+            cause = "file_size"
     return Outcome(
         reports=kept["report"],
         stdout=kept["stdout"],

@@ -1,0 +1,94 @@
+"""A row of hostile programs leaves no process, no file and no changed file behind."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.sandbox.isolation_support import CONTAINED, launcher, processes, run
+
+HOSTILE = {
+    "exits": "import os\nos._exit(0)",
+    "is killed": "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+    "stops itself": "import os, signal\nos.kill(os.getpid(), signal.SIGSTOP)",
+    "ignores signals": "import signal\nfor n in range(1, 32):\n  try: signal.signal(n, 1)\n"
+    "  except (OSError, ValueError): pass\nwhile True: pass",
+    "leaves files": "open('left', 'w').write('x')\nopen('/tmp/left', 'w').write('x')",
+    "digs deep": "import os\nfor _ in range(1500):\n  os.mkdir('d'); os.chdir('d')",
+    "closes doors": "import os\nos.mkdir('d'); open('d/f', 'w').close(); os.chmod('d', 0)",
+    "daemonises": "import os\nif os.fork() == 0:\n  os.setsid()\n  if os.fork() == 0:\n"
+    "    while True: pass",
+    "bombs": "import os\nwhile True: os.fork()",
+    "threads": "import threading, time\nwhile True: threading.Thread(target=time.sleep, "
+    "args=(99,)).start()",
+    "floods": "while True: print('x' * 10000)",
+    "allocates": "x = []\nwhile True: x.append(bytearray(1 << 24))",
+    "fills": "import os\nfor n in range(99):\n  open(str(n), 'wb').write(b'x' * (1 << 20))",
+    "writes outside": "import os\nfor p in ('/root/x', '/etc/x', '/usr/lib/x', '/dev/shm/x', "
+    "os.__file__ + 'x'):\n  try: open(p, 'w').write('x')\n  except OSError: pass",
+    "talks to all": "import os\nfor fd in range(256):\n  try: os.write(fd, b'garbage' * 99)\n"
+    "  except OSError: pass",
+}
+ROUNDS = 7
+
+
+def files(*folders: Path) -> dict[str, tuple[int, int]]:
+    """Every file below these folders, with its size and when it was changed."""
+    found = {}
+    for folder in folders:
+        for place in [folder, *folder.rglob("*")]:
+            if "__pycache__" not in place.parts:
+                facts = place.lstat()
+                changed = 0 if place.is_dir() else facts.st_mtime_ns
+                found[str(place)] = (0 if place.is_dir() else facts.st_size, changed)
+    return found
+
+
+@pytest.mark.parametrize("level", CONTAINED)
+def test_nothing_is_left(level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    launcher(level)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    tmp_path.chmod(0o755)
+    sources = Path(__file__).parents[2] / "pytest_benchrig" / "sandbox"
+    shared = Path("/dev/shm")
+    before = files(tmp_path), files(sources, shared)
+    known = processes()
+    held = len(os.listdir("/proc/self/fd"))
+    threads = [
+        threading.Thread(
+            target=run,
+            args=(level, source),
+            kwargs={"wall_sec": 0.6, "file_size_mb": 2, "allow_fork": "fork" in source},
+        )
+        for source in HOSTILE.values()
+        for _ in range(ROUNDS)
+    ]
+    waiting = iter(threads)
+    running = [thread for _, thread in zip(range(3), waiting, strict=False)]
+    for thread in running:
+        thread.start()
+    for thread in waiting:
+        running.pop(0).join()
+        thread.start()
+        running.append(thread)
+    for thread in running:
+        thread.join()
+    assert files(tmp_path) == before[0]
+    assert len(os.listdir("/proc/self/fd")) == held
+    left = {pid for pid, _ in processes() - known if _ours(pid)}
+    assert left == set()
+    assert files(sources, shared) == before[1]
+
+
+def _ours(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text("ascii", "replace")
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    parent = int(status.partition("PPid:")[2].split()[0])
+    return parent == os.getpid() or b"benchrig.sandbox" in command or b"bwrap" in command
