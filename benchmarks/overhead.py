@@ -40,9 +40,8 @@ def journal(size: int) -> str:
     """The journal of a run that answered every question."""
     from pytest_benchrig.core.files import scenario_digest
     from pytest_benchrig.core.journal import header_line, record_line
-    from pytest_benchrig.scenario_io import load_text
-
     from pytest_benchrig.core.record import Record
+    from pytest_benchrig.scenario_io import load_text
 
     lines = [header_line({"id": "benchmark"})]
     for scenario in load_text(scenario_file(size), "sums.json").scenarios:

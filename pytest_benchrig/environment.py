@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,7 +105,13 @@ def fingerprint(active: Active, header: dict[str, JsonValue]) -> dict[str, str]:
     )
     parts = {k: v for k, v in machine(header["environment"]).items() if k not in _PER_TARGET}
     parts["sampling"] = hashlib.sha256(sampling.encode()).hexdigest()[:16]
-    for target, facts in header["models"].items():
+    return {**parts, **model_parts(header["models"])}
+
+
+def model_parts(models: Mapping[str, Mapping[str, JsonValue]]) -> dict[str, str]:
+    """The fingerprint's parts of each target: which model, and which runtime served it."""
+    parts: dict[str, str] = {}
+    for target, facts in models.items():
         parts[f"model {target}"] = " ".join(
             str(facts[k]) for k in ("digest", "quantisation") if facts.get(k)
         )

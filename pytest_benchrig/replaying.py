@@ -69,6 +69,41 @@ class EarlierRun:
         return conclude(scenario, target, kept, None)
 
 
+def refuse_other_fingerprint(active: Active) -> None:
+    """A journal made under other conditions is not continued.
+
+    Model and runtime of a target are compared when it is first connected.
+
+    Raises:
+        pytest.UsageError: Machine, sampling or versions differ, and nobody allowed that; the
+            message prints the difference.
+    """
+    from pytest_benchrig.core.fingerprint import differences, refusal, refused
+    from pytest_benchrig.environment import run_header
+
+    found = differences(active.earlier.run.run, run_header(active), targets=())
+    stopped = refused(found, active.settings.allow_difference)
+    if stopped:
+        raise pytest.UsageError(f"--benchrig-resume {active.earlier.path}: {refusal(stopped)}")
+
+
+def model_difference(active: Active, target: Target) -> str:
+    """What differs between the journal's model and the one that answers now; "" if nothing."""
+    from pytest_benchrig.core.fingerprint import differences, refusal, refused
+    from pytest_benchrig.environment import model_parts
+
+    name = str(target)
+    recorded = active.earlier.run.run.get("fingerprint") or {}
+    facts = active.model_facts().get(name)
+    before = {k: v for k, v in recorded.items() if k.endswith(f" {name}")}
+    if facts is None or not before:
+        return ""
+    after = model_parts({name: facts})
+    found = differences({"fingerprint": before}, {"fingerprint": after}, targets=(name,))
+    stopped = refused(found, active.settings.allow_difference)
+    return refusal(stopped) if stopped else ""
+
+
 def recorded_targets(path: Path) -> tuple[Target, ...]:
     """The targets of a journal or run file, in the order of their records."""
     run = EarlierRun.read(path)

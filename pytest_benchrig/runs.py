@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_benchrig.core.generation import Target
+from pytest_benchrig.core.generation import RuntimeFault, Target
 from pytest_benchrig.core.scenario import Scenario
 from pytest_benchrig.execution import ItemResult, run_item
+from pytest_benchrig.replaying import model_difference
 
 if TYPE_CHECKING:
     from pytest_benchrig.active import Active
@@ -27,6 +28,15 @@ def run_scenario(
 
         return judge_again(active, scenario, target)
     if active.settings.resume is not None:
+        other = model_difference(active, target)
+        if other:
+            fault = RuntimeFault(
+                "unsupported",
+                f"{active.earlier.path.name} was made under other conditions: {other}",
+                target=str(target),
+                phase="resume",
+            )
+            return ItemResult((), "error", fault=fault)
         earlier = active.resumable(scenario, target)
         if earlier is not None:
             return earlier

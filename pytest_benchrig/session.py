@@ -217,6 +217,10 @@ class Controller:
         active.targets = resolve_targets(active)
         known = {str(t) for t in active.targets}
         self._check_threshold_targets(known)
+        if active.settings.resume is not None:
+            from pytest_benchrig.replaying import refuse_other_fingerprint
+
+            refuse_other_fingerprint(active)
         if active.config.option.collectonly:
             return
         if self._workers():

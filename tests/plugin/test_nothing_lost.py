@@ -197,3 +197,20 @@ def benchrig_generation(request, benchrig_generation):
     result.stdout.fnmatch_lines(["*WARNING*could not be written*"])
     kept = json.loads((project.pytester.path / "kept.json").read_text("utf-8"))
     assert len(kept["records"]) == 2
+
+
+def test_a_journal_made_under_other_conditions_is_not_continued(project: Project) -> None:
+    project.run()
+    journal = str(journals(project)[0])
+
+    refused = project.run("--benchrig-resume", journal, "--benchrig-option", "temperature=1.0")
+    allowed = project.run(
+        "--benchrig-resume", journal, "--benchrig-option", "temperature=1.0",
+        "--benchrig-allow-difference", "sampling",
+    )  # fmt: skip
+
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    refused.stderr.fnmatch_lines(
+        ["*not comparable: sampling*--benchrig-allow-difference sampling*"]
+    )
+    allowed.assert_outcomes(passed=2)
