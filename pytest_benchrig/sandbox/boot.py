@@ -39,6 +39,12 @@ def command(folder: str, settings: str) -> list[str]:
     return [interpreter(), "-s", "-S", "-B", "-X", "utf8", "-c", BOOT, folder, settings]
 
 
+def stem_command(folder: str, settings: str) -> list[str]:
+    """The command line of the process from which zygotes are forked."""
+    start = BOOT.replace("pytest_benchrig.sandbox.inside", "pytest_benchrig.sandbox.stem")
+    return [interpreter(), "-s", "-S", "-B", "-X", "utf8", "-c", start, folder, settings]
+
+
 def interpreter() -> str:
     """The interpreter that runs this process, behind the links of a virtual environment."""
     return os.path.realpath(sys.executable)

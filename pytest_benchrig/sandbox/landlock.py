@@ -11,6 +11,7 @@ import os
 import stat
 import struct
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 NOBODY = 65534
@@ -53,8 +54,10 @@ def scopes_signals(abi: int) -> bool:
     return abi >= 6
 
 
-def restrict(read_only: list[str], read_write: list[str]) -> None:
+def restrict(read_only: list[str], read_write: list[str], *, listed: Sequence[str] = ()) -> None:
     """Leave this process these paths, reading and writing, and nothing else of the file system.
+
+    The names below ``listed`` folders can be read, and nothing more of them.
 
     TCP, abstract sockets and signals to processes outside go too where the kernel can.
 
@@ -74,6 +77,8 @@ def restrict(read_only: list[str], read_write: list[str]) -> None:
     try:
         for path in read_only:
             _allow(ruleset, path, rights & (_EXECUTE | _READ_FILE | _READ_DIR))
+        for path in listed:
+            _allow(ruleset, path, rights & _READ_DIR)
         for path in ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", *read_write):
             _allow(ruleset, path, rights & ~_MAKE_DEVICES)
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)

@@ -39,12 +39,14 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "io_uring_register": (427, 427),
     "io_uring_setup": (425, 425),
     "ioperm": (173, None),
+    "ioprio_set": (251, 30),
     "iopl": (172, None),
     "kcmp": (312, 272),
     "kexec_file_load": (320, 294),
     "kexec_load": (246, 104),
     "keyctl": (250, 219),
     "listen": (50, 201),
+    "lookup_dcookie": (212, 18),
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "migrate_pages": (256, 238),
@@ -58,6 +60,7 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "name_to_handle_at": (303, 264),
     "open_by_handle_at": (304, 265),
     "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
     "perf_event_open": (298, 241),
     "personality": (135, 92),
     "pidfd_getfd": (438, 438),
@@ -100,9 +103,45 @@ _FORKING: dict[str, tuple[int | None, int | None]] = {
     "fork": (57, None),
     "vfork": (58, None),
 }
+_ON_SHARED_FILES: dict[str, tuple[int | None, int | None]] = {
+    "chmod": (90, None),
+    "chown": (92, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "fchown": (93, 55),
+    "fchownat": (260, 54),
+    "file_setattr": (469, 469),
+    "fremovexattr": (199, 16),
+    "fsetxattr": (190, 7),
+    "futimesat": (261, None),
+    "inotify_add_watch": (254, 27),
+    "lchown": (94, None),
+    "lremovexattr": (198, 15),
+    "lsetxattr": (189, 6),
+    "openat2": (437, 437),
+    "removexattr": (197, 14),
+    "removexattrat": (466, 466),
+    "setxattr": (188, 5),
+    "setxattrat": (463, 463),
+    "truncate": (76, 45),
+    "utime": (132, None),
+    "utimensat": (280, 88),
+    "utimes": (235, None),
+}
+"""What changes or watches a file by its name or by a descriptor that is open for reading only:
+file rules do not cover it, and the files of this machine are in sight where they are all there is.
+"""
+_OPENING: tuple[tuple[tuple[int | None, int | None], int], ...] = (
+    ((2, None), 1),
+    ((257, 56), 2),
+)
+"""``open`` and ``openat``, with the argument that holds the flags."""
 _CLONE = (56, 220)
 _CLONE3 = (435, 435)
+_FCNTL = (72, 25)
 _IOCTL = (16, 29)
+_PRCTL = (157, 167)
 _SOCKETPAIR = (53, 199)
 _SIGNALLING = ((62, 129), (234, 131))
 _TKILL = (200, 130)
@@ -113,11 +152,19 @@ _AF_UNIX = 1
 _CLONE_THREAD = 0x10000
 _CLONE_NAMESPACES = 0x7E020080
 _TERMINAL_INPUT = (0x5412, 0x541C)
+_SIGNAL_OWNER = (0x8901, 0x8902)
+_FILE_FLAGS = (0x40086602, 0x40046602, 0x401C5820)
+_OWNER_COMMANDS = (8, 10, 15)
+"""``F_SETOWN``, ``F_SETSIG``, ``F_SETOWN_EX``: have the kernel send a signal to anybody."""
+_SET_DUMPABLE = (4,)
+_TRUNCATE = 0x200
+_ACCESS_MODE = 3
 
 _LOAD = 0x20
 _EQUAL = 0x15
 _AT_LEAST = 0x35
 _ANY_BIT = 0x45
+_AND = 0x54
 _RETURN = 0x06
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
@@ -137,13 +184,17 @@ def supported() -> bool:
     return sys.platform.startswith("linux") and platform.machine() in _ARCHITECTURES
 
 
-def program(machine: str, *, allow_fork: bool, own_pid: int | None) -> bytes:
+def program(
+    machine: str, *, allow_fork: bool, own_pid: int | None, shared_files: bool = False
+) -> bytes:
     """The filter for a machine, as an array of ``struct sock_filter``.
 
     Args:
         machine: ``x86_64`` or ``aarch64``.
         allow_fork: Let it start processes and other programs; new namespaces never.
         own_pid: Let it signal this process alone; ``None`` leaves signals to other means.
+        shared_files: The files of this machine are in sight: refuse what would change their
+            owner, mode, times or attributes, or truncate them without a right to write.
 
     Raises:
         SeccompError: There is no table for the machine.
@@ -167,12 +218,24 @@ def program(machine: str, *, allow_fork: bool, own_pid: int | None) -> bytes:
     steps += _when(_SOCKETPAIR[column], 0, (_EQUAL, _AF_UNIX), holds=True)
     for numbers in _OF_ITSELF:
         steps += _when(numbers[column], 0, (_EQUAL, 0), holds=True)
-    steps += _unless_among(_IOCTL[column], 1, _TERMINAL_INPUT)
+    refused = (*_TERMINAL_INPUT, *_SIGNAL_OWNER, *(_FILE_FLAGS if shared_files else ()))
+    steps += _unless_among(_IOCTL[column], 1, refused)
+    steps += _unless_among(_FCNTL[column], 1, _OWNER_COMMANDS)
+    if shared_files:
+        steps += _unless_among(_PRCTL[column], 0, _SET_DUMPABLE)
+        for opening, argument in _OPENING:
+            number = opening[column]
+            if number is not None:
+                steps += _unless_truncating(number, argument)
     if own_pid is not None:
         for numbers in _SIGNALLING:
             steps += _when(numbers[column], 0, (_EQUAL, own_pid), holds=True)
         steps += [(_EQUAL, 0, 1, _TKILL[column]), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
-    table = _DENIED if allow_fork else {**_DENIED, **_FORKING}
+    table = {
+        **_DENIED,
+        **({} if allow_fork else _FORKING),
+        **(_ON_SHARED_FILES if shared_files else {}),
+    }
     denied = [entry[column] for entry in table.values()]
     numbers_denied = sorted(number for number in denied if number is not None)
     count = len(numbers_denied)
@@ -196,15 +259,29 @@ def _when(
 
 
 def _unless_among(
-    number: int, argument: int, values: tuple[int, int]
+    number: int, argument: int, values: tuple[int, ...]
 ) -> list[tuple[int, int, int, int]]:
+    """Refuse a call when the low word of an argument is one of the values."""
+    count = len(values)
     return [
-        (_EQUAL, 0, 5, number),
+        (_EQUAL, 0, count + 3, number),
         (_LOAD, 0, 0, 16 + 8 * argument),
-        (_EQUAL, 2, 0, values[0]),
-        (_EQUAL, 1, 0, values[1]),
+        *((_EQUAL, count - place, 0, value) for place, value in enumerate(values)),
         (_RETURN, 0, 0, _ALLOW),
         (_RETURN, 0, 0, _ERRNO | errno.EPERM),
+    ]
+
+
+def _unless_truncating(number: int, argument: int) -> list[tuple[int, int, int, int]]:
+    """Refuse to open a file for reading that is emptied by it; go on with the number otherwise."""
+    return [
+        (_EQUAL, 0, 6, number),
+        (_LOAD, 0, 0, 16 + 8 * argument),
+        (_ANY_BIT, 0, 3, _TRUNCATE),
+        (_AND, 0, 0, _ACCESS_MODE),
+        (_EQUAL, 0, 1, 0),
+        (_RETURN, 0, 0, _ERRNO | errno.EPERM),
+        (_RETURN, 0, 0, _ALLOW),
     ]
 
 
@@ -212,25 +289,42 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-def install(*, allow_fork: bool, signal_only_itself: bool) -> None:
-    """Filter this process from now on, and all that it starts; there is no way back.
+class Filter:
+    """A filter made ready, so that a fork only has to put it on.
 
     Raises:
-        SeccompError: The machine has no table here, or the kernel refused.
+        SeccompError: The machine has no table here.
     """
-    code = program(
-        platform.machine() if supported() else sys.platform,
-        allow_fork=allow_fork,
-        own_pid=os.getpid() if signal_only_itself else None,
-    )
-    buffer = ctypes.create_string_buffer(code, len(code))
-    described = _Program(len(code) // 8, ctypes.cast(buffer, ctypes.c_void_p))
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    prctl.argtypes = (ctypes.c_int, *(ctypes.c_void_p,) * 4)
-    for option, value, extra in (
-        (_PR_SET_NO_NEW_PRIVS, 1, None),
-        (_PR_SET_SECCOMP, _MODE_FILTER, ctypes.addressof(described)),
-    ):
-        if prctl(option, value, extra, None, None):
-            number = ctypes.get_errno()
-            raise SeccompError(number, f"system call filter refused: {os.strerror(number)}")
+
+    def __init__(
+        self, *, allow_fork: bool, own_pid: int | None, shared_files: bool = False
+    ) -> None:
+        self._code = program(
+            platform.machine() if supported() else sys.platform,
+            allow_fork=allow_fork,
+            own_pid=own_pid,
+            shared_files=shared_files,
+        )
+        self._buffer = ctypes.create_string_buffer(self._code, len(self._code))
+        self._described = _Program(len(self._code) // 8, ctypes.cast(self._buffer, ctypes.c_void_p))
+        self._prctl = ctypes.CDLL(None, use_errno=True).prctl
+        self._prctl.argtypes = (ctypes.c_int, *(ctypes.c_void_p,) * 4)
+
+    def install(self) -> None:
+        """Filter this process from now on, and all that it starts; there is no way back.
+
+        Raises:
+            SeccompError: The kernel refused.
+        """
+        for option, value, extra in (
+            (_PR_SET_NO_NEW_PRIVS, 1, None),
+            (_PR_SET_SECCOMP, _MODE_FILTER, ctypes.addressof(self._described)),
+        ):
+            if self._prctl(option, value, extra, None, None):
+                number = ctypes.get_errno()
+                raise SeccompError(number, f"system call filter refused: {os.strerror(number)}")
+
+
+def install(*, allow_fork: bool, signal_only_itself: bool) -> None:
+    """Filter this process, as :meth:`Filter.install` does."""
+    Filter(allow_fork=allow_fork, own_pid=os.getpid() if signal_only_itself else None).install()

@@ -1,0 +1,91 @@
+"""Limits that a process puts on itself before it runs foreign code."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from pytest_benchrig.sandbox.launch import Limits
+
+JUDGE_MEMORY_MB = 1024
+JUDGE_THREADS = 16
+_UCOUNT_RELEASE = (5, 14)
+_STRANGERS = 256
+"""Room for processes that the user starts meanwhile, where the kernel counts those too."""
+
+
+def resource_limits(limits: Limits, *, judge: bool, base_tasks: int) -> dict[str, int]:
+    """The limits by name of ``resource``, sizes in bytes, CPU time in seconds.
+
+    ``RLIMIT_AS`` is what comes on top of the size that the process has. The judge is ours: it gets
+    the time of the candidate and a little more, so that it can still report.
+    """
+    processes = JUDGE_THREADS if judge else limits.processes
+    memory = JUDGE_MEMORY_MB if judge else limits.memory_mb
+    return {
+        "RLIMIT_CORE": 0,
+        "RLIMIT_AS": memory << 20,
+        "RLIMIT_CPU": math.ceil(limits.wall_sec + 2 if judge else limits.cpu_limit_sec),
+        "RLIMIT_FSIZE": limits.file_size_mb << 20,
+        "RLIMIT_NOFILE": limits.open_files,
+        "RLIMIT_NPROC": base_tasks + processes,
+    }
+
+
+def apply_limits(wanted: dict[str, int], address_space: int) -> None:
+    """Set them on this process; what the platform cannot set is no error.
+
+    Args:
+        wanted: As :func:`resource_limits` gives them.
+        address_space: The size in bytes that the process has now.
+    """
+    import resource
+
+    for name, value in wanted.items():
+        kind = getattr(resource, name, None)
+        if kind is None:
+            continue
+        soft = value + address_space if name == "RLIMIT_AS" else value
+        # One second between the signal that can be ignored and the one that cannot.
+        hard = soft + 1 if name == "RLIMIT_CPU" else soft
+        ceiling = resource.getrlimit(kind)[1]
+        if ceiling != resource.RLIM_INFINITY:
+            soft, hard = min(soft, ceiling), min(hard, ceiling)
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(kind, (soft, hard))
+
+
+def address_space(statm: bytes) -> int:
+    """The size in bytes that a ``/proc/PID/statm`` tells."""
+    return int(statm.split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def base_tasks(*, own_user_namespace: bool, release: str, uid: int) -> int:
+    """What to add to the limit on processes because the kernel counts others too.
+
+    Since Linux 5.14 a user namespace counts its own processes alone; elsewhere the limit counts
+    every process and thread of the user.
+    """
+    numbers = release.split("-")[0].split(".")
+    known = tuple(int(part) for part in numbers[:2] if part.isdigit())
+    if own_user_namespace and known >= _UCOUNT_RELEASE:
+        return 4
+    return tasks_of_user(uid) + _STRANGERS
+
+
+def tasks_of_user(uid: int, proc: Path = Path("/proc")) -> int:
+    """Processes and threads that run as a user."""
+    count = 0
+    for entry in proc.glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if entry.stat().st_uid == uid:
+                count += entry.joinpath("task").stat().st_nlink - 2
+    return count
+
+
+def limits_of(values: dict[str, Any]) -> Limits:
+    """The limits from their fields as JSON gives them back."""
+    return Limits(**values)
