@@ -49,18 +49,6 @@ def run(level: str, source: str, *assertions: str, **limits: Any) -> Ran:
     return Ran(outcome, [event["passed"] for event in events if event["event"] == "assertion"])
 
 
-def processes() -> set[tuple[int, str]]:
-    """All processes of this machine with the time at which they were started."""
-    found = set()
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text("latin-1").rpartition(")")[2].split()
-        except OSError:
-            continue
-        found.add((int(entry.parent.name), fields[19]))
-    return found
-
-
 def marked(mark: str) -> list[int]:
     """The processes that hold a text in their command line or environment."""
     found = []

@@ -122,8 +122,9 @@ def test_no_process_outside_is_signalled_or_looked_into(level: str) -> None:
 import os, signal
 def f():
     done = []
-    for pid in ({victim.pid}, {os.getpid()}, os.getppid(), 1, -1):
-        if pid == -1 or pid in (0, os.getpid()):
+    # Process 1 of a namespace is the candidate's own, and the kernel lets no signal of it through.
+    for pid in ({victim.pid}, {os.getpid()}, os.getppid()):
+        if pid <= 1 or pid == os.getpid():
             continue
         try:
             os.kill(pid, signal.SIGKILL)
@@ -140,7 +141,7 @@ def f():
     return done
 """
         ran = run(level, source, "assert f() == []")
-        assert ran.passed == [True] or ran.outcome.candidate_exit is None, ran.outcome
+        assert ran.passed == [True], ran.outcome.reports
         assert victim.poll() is None
     finally:
         assert victim.stdin is not None
