@@ -112,7 +112,7 @@ class BwrapLauncher(PairLauncher):
                     "--",
                     *command(_FOLDER, settings_text(settings)),
                 ],
-                (*settings.descriptors, writing),
+                (*settings.descriptors, settings.lifeline, writing),
                 streams,
                 env={},
             )
@@ -137,4 +137,3 @@ def root_of(paths: list[str]) -> list[str]:
         elif not any(path.startswith(f"{shown}/") for shown in paths):
             options += ["--ro-bind", path, path]
     return options
-

@@ -9,6 +9,7 @@ import contextlib
 import json
 import math
 import os
+import select
 import signal
 import sys
 import time
@@ -30,6 +31,7 @@ class Settings:
     Attributes:
         role: Which side.
         descriptors: Those of its ``main``, in order.
+        lifeline: A pipe that the launcher holds open; who starts after its end is too late.
         memory_mb: Address space on top of what the process has.
         cpu_sec: CPU time.
         tasks: Processes and threads of the user in all, where the limit can be set.
@@ -47,6 +49,7 @@ class Settings:
 
     role: Literal["candidate", "judge"]
     descriptors: tuple[int, ...]
+    lifeline: int
     memory_mb: int
     cpu_sec: float
     tasks: int
@@ -65,6 +68,9 @@ class Settings:
 def main(text: str) -> None:
     """Run the side that the settings describe, to its end."""
     settings = Settings(**json.loads(text))
+    if select.select([settings.lifeline], [], [], 0)[0]:
+        # From here on a parent's death reaches this process; it may have died on the way.
+        os._exit(1)
     _close_others(settings.descriptors)
     serve = _side(settings)
     guard = os.getpid()

@@ -56,7 +56,7 @@ class LandlockLauncher(PairLauncher):
         return Side(
             spawn(
                 command(str(SOURCES), settings_text(settings)),
-                settings.descriptors,
+                (*settings.descriptors, settings.lifeline),
                 streams,
                 env=environment(home),
                 cwd=home,

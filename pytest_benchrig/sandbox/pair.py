@@ -101,6 +101,8 @@ class PairLauncher(ABC):
             ends[name], writing[name] = os.pipe()
         theirs, ours = socket.socketpair()
         job = _job_file(program.job)
+        lifeline, held = os.pipe()
+        stack.callback(os.close, held)
         drain = Drain(
             {
                 fd: (REPORT_CAP, False) if name == "report" else (OUTPUT_CAP, True)
@@ -112,11 +114,11 @@ class PairLauncher(ABC):
         stack.callback(lambda: self._finish(sides))
         start = time.monotonic()
         try:
-            settings = self._settings("candidate", (theirs.fileno(),), limits)
+            settings = self._settings("candidate", (theirs.fileno(),), lifeline, limits)
             streams = Streams(writing["stdout"], writing["stderr"])
             sides.append(self._start("candidate", limits, settings, home, streams))
             fds = (ours.fileno(), writing["report"], job.fileno())
-            settings = self._settings("judge", fds, limits)
+            settings = self._settings("judge", fds, lifeline, limits)
             streams = Streams(subprocess.DEVNULL, writing["judge_stderr"])
             sides.append(self._start("judge", limits, settings, home, streams))
         except OSError as problem:
@@ -124,6 +126,7 @@ class PairLauncher(ABC):
         finally:
             for fd in writing.values():
                 os.close(fd)
+            os.close(lifeline)
             theirs.close()
             ours.close()
             job.close()
@@ -148,11 +151,14 @@ class PairLauncher(ABC):
                 return False, "file_size"
         return False, "wall"
 
-    def _settings(self, role: Role, fds: tuple[int, ...], limits: Limits) -> Settings:
+    def _settings(
+        self, role: Role, fds: tuple[int, ...], lifeline: int, limits: Limits
+    ) -> Settings:
         judge = role == "judge"
         return Settings(
             role=role,
             descriptors=fds,
+            lifeline=lifeline,
             memory_mb=JUDGE_MEMORY_MB if judge else limits.memory_mb,
             cpu_sec=limits.wall_sec + 2 if judge else limits.cpu_limit_sec,
             tasks=tasks_of_user() + (_JUDGE_TASKS if judge else limits.processes),

@@ -86,4 +86,3 @@ def test_nothing_is_left(level: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(os.listdir("/proc/self/fd")) == held
     assert marked(mark) == []
     assert files(library) == before[1]
-
