@@ -74,12 +74,11 @@ def main() -> None:
                 taken[workers].append(run(folder, workers))
     rate = {n: statistics.median(r for r, _ in values) for n, values in taken.items()}
     wall = {n: statistics.median(s for _, s in values) for n, values in taken.items()}
-    print(
-        f"decode  alone {rate[0]:6.1f} t/s   -n 2 {rate[2]:6.1f} t/s   ratio {rate[2] / rate[0]:.3f}"
-    )
-    print(
-        f"answers alone {wall[0]:6.1f} s     -n 2 {wall[2]:6.1f} s     ratio {wall[2] / wall[0]:.3f}"
-    )
+    for label, found, unit in (("decode", rate, "t/s"), ("answers", wall, "s")):
+        print(
+            f"{label:<8} alone {found[0]:6.1f} {unit}, -n 2 {found[2]:6.1f} {unit}, "
+            f"ratio {found[2] / found[0]:.3f}"
+        )
 
 
 if __name__ == "__main__":

@@ -150,7 +150,9 @@ class Active:
     @cached_property
     def _foreign_marks(self) -> frozenset[str]:
         lines = self.config.getini("markers")
-        return frozenset(line.split(":")[0].split("(")[0].strip() for line in lines)
+        names = frozenset(line.split(":")[0].split("(")[0].strip() for line in lines)
+        # A user may well have registered the names of the bundled suites and tags.
+        return names - {"smoke", "core", *BUNDLED_SUITES, *OPT_IN_SUITES}
 
     def scenario_paths(self) -> Iterator[Path]:
         """Every scenario file that is known before collection."""

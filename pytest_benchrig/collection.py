@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from pytest_benchrig.core.scenario import Scenario
-from pytest_benchrig.scenario_io import LoadedFile
+from pytest_benchrig.scenario_io import LoadedFile, Problem
 
 SCENARIO_KEY = pytest.StashKey[Scenario]()
 SCENARIO_ATTRIBUTE = "__benchrig_scenario__"
@@ -100,9 +100,13 @@ class ScenarioFile(pytest.Module):
     def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
         """One item per scenario and target; one failing collector per faulty entry."""
         yield from super().collect()
+        faults: dict[object, list[Problem]] = {}
         for problem in self._loaded.problems:
-            node = FaultyEntry.from_parent(self, name=problem.entry_id or f"line {problem.line}")
-            node.problem = str(problem)
+            faults.setdefault(problem.index, []).append(problem)
+        for problems in faults.values():
+            first = problems[0]
+            node = FaultyEntry.from_parent(self, name=first.entry_id or f"line {first.line}")
+            node.problem = "\n".join(str(problem) for problem in problems)
             yield node
 
 
