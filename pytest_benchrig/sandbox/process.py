@@ -139,10 +139,15 @@ class ProcessLauncher:
         self._server: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._mark = secrets.token_hex(16)
+        self.folder = tempfile.gettempdir()
+
+    def command(self, boot: str) -> list[str]:
+        """The command line of the server."""
+        return [sys.executable, "-s", "-S", "-B", "-c", boot]
 
     def run(self, program: Program) -> Outcome:
         """Run one program to its end or its limit."""
-        home = tempfile.mkdtemp(prefix="benchrig-")
+        home = tempfile.mkdtemp(prefix="benchrig-", dir=self.folder)
         try:
             return self._run(program, home)
         finally:
@@ -171,12 +176,12 @@ class ProcessLauncher:
         self._mark = secrets.token_hex(16)
         with theirs:
             self._server = subprocess.Popen(
-                [sys.executable, "-s", "-S", "-B", "-c", boot],
+                self.command(boot),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={**environment(tempfile.gettempdir()), _MARK: self._mark},
-                cwd=tempfile.gettempdir(),
+                env={**environment(self.folder), _MARK: self._mark},
+                cwd=self.folder,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )
