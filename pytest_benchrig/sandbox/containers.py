@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from operator import is_
+from types import SimpleNamespace
 from typing import Any
 
 from pytest_benchrig.sandbox.pristine import BUILTINS
@@ -17,6 +18,7 @@ __builtins__ = BUILTINS
 
 
 _ALL = slice(None)
+_NAMESPACE = vars(SimpleNamespace)["__dict__"].__get__
 _FACTORY: Any = vars(defaultdict)["default_factory"]
 
 
@@ -137,6 +139,18 @@ class _Bytes(Shape):
         return bool(self.items(thing) != snapshot)
 
 
+class _Namespace(Shape):
+    tag = "namespace"
+    make: Any = SimpleNamespace
+
+    def items(self, thing: Any) -> list[Any]:
+        state = _NAMESPACE(thing)
+        return [*state, *state.values()]
+
+    def fill(self, thing: Any, items: list[Any]) -> None:
+        _DICT.fill(_NAMESPACE(thing), items)
+
+
 _DICT = _Dict()
 SHAPES: dict[type, Shape] = {
     list: _List(),
@@ -147,6 +161,7 @@ SHAPES: dict[type, Shape] = {
     OrderedDict: _Ordered(),
     defaultdict: _Default(),
     Counter: _Counter(),
+    SimpleNamespace: _Namespace(),
 }
 BY_TAG = {shape.tag: shape for shape in SHAPES.values()}
 

@@ -7,8 +7,11 @@ the assertion itself made it or it is of a standard class; any other is simply u
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import types
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from pytest_benchrig.sandbox.decoys import TOLERATED, decoys, extremes, shuffled, unrelated
@@ -42,7 +45,8 @@ _OPERATORS = frozenset(
     ]
 )
 _ARITHMETIC = _OPERATORS | {f"r{name}" for name in _OPERATORS}
-_NUMBERS = frozenset((int, float, complex))
+_NUMBERS = frozenset((int, float, complex, Decimal, Fraction))
+_MEASURED = _NUMBERS | {dt.date, dt.datetime, dt.timedelta, dt.time}
 _TOLD_DUNDERS = frozenset(
     ["__name__", "__qualname__", "__doc__", "__module__", "__wrapped__", "__class__"]
 )
@@ -127,6 +131,8 @@ class JudgePeer(Peer):
             return False
         if name in _TOLD_DUNDERS:
             return True
+        if isinstance(thing, type):
+            return thing.__module__ == ASSERTION_MODULE and name not in ("__subclasses__", "mro")
         ours = type(thing).__module__ == ASSERTION_MODULE
         if name.startswith("__"):
             if ours and name == "__dict__":
@@ -232,9 +238,9 @@ class JudgePeer(Peer):
     def _canary(self, operation: str, thing: Any, answer: bool) -> None:
         says_equal = answer is (operation == "eq")
         if says_equal:
-            for done, reply in self._ask("eq", thing, unrelated()):
-                if done and reply is True:
-                    self.caught(f"an object of {_name(thing)} is equal to an unrelated value")
+            answers = self._ask("eq", thing, unrelated())
+            if sum(done and reply is True for done, reply in answers) > 1:
+                self.caught(f"an object of {_name(thing)} is equal to unrelated values")
         elif operation == "ne":
             ((done, reply),) = self._ask("ne", thing, [thing])
             if done and reply is True:
@@ -292,7 +298,7 @@ class JudgePeer(Peer):
     def _arithmetic(self, operation: str, thing: Any, args: tuple[Any, ...]) -> Any:
         layout = layout_of(type(thing))
         trusted = _trusted(thing)
-        plain = type(args[0]) in _NUMBERS
+        plain = type(args[0]) in _MEASURED
         if layout in HELD and not trusted:
             return getattr(layout, f"__{operation}__")(thing, *args)
         if operation not in _LEAKING or not plain:
@@ -307,7 +313,7 @@ class JudgePeer(Peer):
         told = [reply for done, reply in answers if done]
         if not real[0]:
             return super().operate(operation, thing, *args)
-        unchanged = all(type(t) in _NUMBERS and t == real[1] for t in told)
+        unchanged = all(type(t) in _MEASURED and t == real[1] for t in told)
         if unchanged and len(told) > 3 and not ("div" in operation and real[1] == 0):
             self.caught(f"arithmetic of {_name(thing)} gives the same for every number")
         return real[1]

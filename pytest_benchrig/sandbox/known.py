@@ -138,6 +138,7 @@ def _collect() -> dict[tuple[str, str], Any]:
         for name, value in vars(owner).items():
             if callable(value) and not isinstance(value, classmethod | staticmethod | type):
                 named["builtins", f"{owner.__name__}.{name}"] = value
+    named["builtins", "object.__init__"] = object.__init__
     for module in (operator, math, itertools, functools):
         for name, value in vars(module).items():
             if callable(value) and not name.startswith("_"):

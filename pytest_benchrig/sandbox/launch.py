@@ -16,14 +16,31 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal, Protocol, TypeAlias
 
-SANDBOX_MODULES = (
-    "pytest_benchrig.sandbox.wire",
-    "pytest_benchrig.sandbox.codec",
-    "pytest_benchrig.sandbox.proxy",
-    "pytest_benchrig.sandbox.candidate",
-    "pytest_benchrig.sandbox.judge",
+SANDBOX_MODULES = tuple(
+    f"pytest_benchrig.sandbox.{name}"
+    for name in [
+        "pristine",
+        "wire",
+        "known",
+        "values",
+        "containers",
+        "layouts",
+        "faults",
+        "proxy",
+        "codec",
+        "operations",
+        "peer",
+        "candidate",
+        "decoys",
+        "judging",
+        "names",
+        "modules",
+        "delegate",
+        "failures",
+        "judge",
+    ]
 )
-"""What a process that is forked for either side imports first; the rest follows from these."""
+"""Every module of the two sides; importing the candidate and the judge brings in all of them."""
 
 WARM_MODULES = [
     "abc",

@@ -81,7 +81,7 @@ def describe(cls: type) -> Described:
     facts: dict[str, Any] = {
         "name": _NAME(cls),
         "qualname": _QUALNAME(cls),
-        "module": module if isinstance(module, str) else "",
+        "module": module if isinstance(module, str) else "builtins",
         "standard": standard,
         "plain_meta": type(cls) in _PLAIN_METACLASSES,
         "ancestors": [

@@ -7,6 +7,7 @@ builtin's value as well. What a stub may believe is decided by the peer.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -163,7 +164,10 @@ class RemoteMeta(type):
 
     def __getattribute__(cls, name: str) -> Any:
         if name in _CLASS_LOCAL:
-            return type.__getattribute__(cls, name)
+            found = type.__getattribute__(cls, name)
+            if name in ("__mro__", "__bases__"):
+                return tuple(c for c in found if c not in (Remote, RemoteFault)) or (object,)
+            return found
         info = type.__getattribute__(cls, "_info")
         info.trusted = True
         return info.peer.attribute(cls, name)
@@ -283,6 +287,10 @@ class Method:
 
     def __hash__(self) -> int:
         return hash((id(self._owner), self._name))
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return types.MethodType
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.whole(), name)

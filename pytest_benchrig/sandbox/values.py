@@ -87,6 +87,7 @@ TABLE: dict[type, tuple[str, _Dump, _Load]] = {
     type({}.keys()): ("keys", list, _view("keys")),
     type({}.values()): ("values", list, _view("values")),
     type({}.items()): ("items", list, _view("items")),
+    memoryview: ("memoryview", lambda v: [v.tobytes()], memoryview),
     array: ("array", lambda v: [v.typecode, v.tobytes()], _array),
 }
 """Exact type to tag, dump to parts, load from parts."""

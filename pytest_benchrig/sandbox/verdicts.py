@@ -112,10 +112,10 @@ def wanted_names(assertions: Sequence[str], entry_points: Sequence[str]) -> tupl
                 bound.add(node.arg)
             elif isinstance(node, ast.alias):
                 bound.add((node.asname or node.name).partition(".")[0])
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) or (
-                isinstance(node, ast.ExceptHandler) and node.name
-            ):
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 bound.add(node.name)
+            elif isinstance(node, ast.ExceptHandler):
+                bound.add(node.name or "")
     return tuple(
         name
         for name in names
