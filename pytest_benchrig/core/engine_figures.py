@@ -27,6 +27,7 @@ def implausible(engine: EngineTimings) -> str:
 
 
 def why_no_decode_rate(engine: EngineTimings) -> str:
+    """Why the engine's figures give no decode rate, in words for a report."""
     if engine.decode_tokens is not None and engine.decode_tokens < 2:
         return "one token has no decode rate"
     if engine.decode_sec is not None and engine.decode_sec < MIN_WINDOW_SEC:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pytest_benchrig.core.thinking import ReasoningParser
 
 from pytest_benchrig.core.generation import ToolCall
 from pytest_benchrig.core.scenario import AnswerSpec, ToolTurn, ToolUseSpec
+from pytest_benchrig.core.thinking import ReasoningParser
 from pytest_benchrig.core.tool_calls import (
     MalformedArguments,
     arguments_problem,
