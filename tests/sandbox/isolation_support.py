@@ -39,11 +39,16 @@ class Ran:
 
 def run(level: str, source: str, *assertions: str, **limits: Any) -> Ran:
     """Run a program with its assertions, and with these limits."""
+    return run_on(launcher(level), source, *assertions, **limits)
+
+
+def run_on(chosen: Launcher, source: str, *assertions: str, **limits: Any) -> Ran:
+    """The same with a launcher."""
     program = Program(
         job_of(TOKEN, source, assertions or ("assert f() == 1",), ["f"], site_packages=False),
         Limits(**limits),
     )
-    outcome = launcher(level).run(program)
+    outcome = chosen.run(program)
     assert not outcome.setup_error
     events = [json.loads(line) for line in outcome.reports.splitlines()]
     return Ran(outcome, [event["passed"] for event in events if event["event"] == "assertion"])
@@ -61,4 +66,22 @@ def marked(mark: str) -> list[int]:
             if mark.encode() in text:
                 found.append(int(entry.name))
                 break
+    return found
+
+
+def descendants(pid: int) -> set[int]:
+    """The processes below a process, adopted ones included."""
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text("latin-1").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[0] != "Z":
+            parents[int(entry.parent.name)] = int(fields[1])
+    found: set[int] = set()
+    more = {pid}
+    while more:
+        more = {child for child, parent in parents.items() if parent in more} - found
+        found |= more
     return found
