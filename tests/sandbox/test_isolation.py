@@ -15,6 +15,7 @@ import pytest
 
 from pytest_benchrig.sandbox import isolation
 from pytest_benchrig.sandbox.launch import Launcher, Limits, Unavailable
+from pytest_benchrig.sandbox.probe import probe
 from tests.sandbox.isolation_support import CONTAINED, descendants, launcher, marked, run
 
 HONEST = "def f():\n    return 1\n"
@@ -435,7 +436,7 @@ class Leaky:
 
 def test_the_probe_sees_that_nothing_is_contained() -> None:
     leaky: Launcher = Leaky()
-    assert isolation.probe(leaky) in {
+    assert probe(leaky) in {
         "a program was not contained: it changed a file of the user's",
         "a program was not contained: it may send signals to other processes",
     }

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_benchrig.sandbox import isolation
+from pytest_benchrig.sandbox.launch import Unavailable
 from tests.sandbox.isolation_support import CONTAINED, descendants, launcher, run_on
 
 HOSTILE = {
@@ -51,6 +52,16 @@ def files(*folders: Path) -> dict[str, tuple[int, int]]:
     return found
 
 
+def told(pid: int) -> str:
+    """What a process is, for the message of a failure."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text("latin-1").splitlines()
+        command = Path(f"/proc/{pid}/cmdline").read_text("latin-1")
+    except OSError:
+        return "gone"
+    return f"{status[:8]} {command[-200:]!r}"
+
+
 def descriptors() -> int:
     """Descriptors that this process holds."""
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
@@ -76,6 +87,7 @@ def leave_nothing(level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     held = descriptors()
     # A launcher of its own, so that what it keeps warm can be ended and counted.
     fresh = isolation._works.__wrapped__(level)
+    assert not isinstance(fresh, Unavailable)
     threads = [
         threading.Thread(
             target=run_on,
@@ -102,5 +114,5 @@ def leave_nothing(level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     fresh.close()
     assert files(tmp_path) == before[0]
     assert descriptors() == held
-    assert descendants(os.getpid()) - known == set()
+    assert {pid: told(pid) for pid in descendants(os.getpid()) - known} == {}
     assert files(library) == before[1]
