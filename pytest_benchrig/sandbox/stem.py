@@ -66,7 +66,11 @@ def _run(settings: StemSettings) -> None:
 
         needed = [*shown.shown, settings.sources]
         landlock.leave_root(needed, reading=settings.way == "landlock")
-        syscalls.after_change_of_user()
+        if settings.way == "landlock":
+            # The stem outlives the launcher, to clean up behind it.
+            syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
+        else:
+            syscalls.after_change_of_user()
     if settings.way == "landlock":
         syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
     _warm()

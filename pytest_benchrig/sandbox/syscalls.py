@@ -40,6 +40,7 @@ _SYS_MOUNT_SETATTR = 442
 _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
 _CAPABILITY_VERSION_3 = 0x20080522
+_M_ARENA_MAX = -8
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 
 
@@ -141,6 +142,13 @@ def drop_capabilities() -> None:
     """Give up every capability of this process."""
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     _checked(_libc().capset(header, struct.pack("=6I", *[0] * 6)), "drop capabilities")
+
+
+def share_heaps() -> None:
+    """Let threads share two heaps, since each heap reserves address space, which is limited."""
+    mallopt = getattr(_libc(), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, 2)
 
 
 class Sleeper:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import tempfile
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import IO, Any
@@ -23,8 +24,6 @@ _FIXED = {
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
     "LC_ALL": "C.UTF-8",
-    # Threads reserve address space for heaps of their own; two are enough.
-    "MALLOC_ARENA_MAX": "2",
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
@@ -52,7 +51,8 @@ class WarmLauncher:
         self._lock = threading.Lock()
         self._owner = os.getpid()
         self._starter = _starter()
-        self._closed = False
+        # For those who forget to close; the zygotes end with this process in any case.
+        weakref.finalize(self, _close_idle, self._idle, self._owner)
         # Compiled here where that is possible, because nothing inside may write.
         from pytest_benchrig.sandbox import candidate, judge, zygote
 
@@ -78,15 +78,9 @@ class WarmLauncher:
         return Outcome(b"", setup_error=said)
 
     def close(self) -> None:
-        """End all zygotes."""
+        """End all zygotes; a later run starts new ones."""
         with self._lock:
-            self._closed = True
-            pairs = [pair for kept in self._idle.values() for pair in kept]
-            for kept in self._idle.values():
-                kept.clear()
-        if os.getpid() == self._owner:
-            for pair in pairs:
-                pair.close()
+            _close_idle(self._idle, self._owner)
 
     def _take(self, packages: bool) -> ZygotePair:
         if os.getpid() != self._owner:
@@ -103,7 +97,7 @@ class WarmLauncher:
 
     def _put_back(self, packages: bool, pair: ZygotePair) -> None:
         with self._lock:
-            if pair.usable and not self._closed:
+            if pair.usable:
                 self._idle[packages].append(pair)
                 return
         pair.close()
@@ -155,6 +149,14 @@ class WarmLauncher:
             pass_fds=passed,
             start_new_session=True,
         )
+
+
+def _close_idle(idle: dict[bool, list[ZygotePair]], owner: int) -> None:
+    if os.getpid() != owner:
+        return
+    for kept in idle.values():
+        while kept:
+            kept.pop().close()
 
 
 def _starter() -> ThreadPoolExecutor:

@@ -62,6 +62,8 @@ class _Zygote:
             self._nest(settings)
         else:
             syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+            # What a program leaves behind is adopted here, where the next program waits for it.
+            syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
             if os.getppid() != parent:
                 os._exit(1)
         self._statm = os.open("self/statm", os.O_RDONLY | os.O_CLOEXEC, dir_fd=settings.proc)
@@ -69,6 +71,7 @@ class _Zygote:
         if not self._nested:
             self._restrict(settings)
         syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+        syscalls.share_heaps()
         os.environ.update(HOME=self._home, TMPDIR=self._home)
         self._empty = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         for stream in (0, 1, 2):
