@@ -6,6 +6,7 @@ import ctypes
 import os
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -114,5 +115,9 @@ def leave_nothing(level: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     fresh.close()
     assert files(tmp_path) == before[0]
     assert descriptors() == held
+    # Closing kills; the kernel takes a moment to tear the namespaces down.
+    deadline = time.monotonic() + 10
+    while descendants(os.getpid()) - known and time.monotonic() < deadline:
+        os.sched_yield()
     assert {pid: told(pid) for pid in descendants(os.getpid()) - known} == {}
     assert files(library) == before[1]
