@@ -7,6 +7,7 @@ nothing here that would help to forge a verdict: no assertion, no expected value
 from __future__ import annotations
 
 import builtins
+import contextlib
 import importlib
 import linecache
 import sys
@@ -85,6 +86,7 @@ class CandidatePeer(Peer):
         self._module = types.ModuleType(MODULE)
         self._names = _Names(self._module)
         self._count = 0
+        self._streams = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
         self._verbs: dict[str, Callable[[Any, list[Any]], Any]] = {
             "load": self._load,
             "lookup": self._lookup,
@@ -100,6 +102,13 @@ class CandidatePeer(Peer):
         """An id that differs from the others of this side."""
         self._count += 1
         return self._count
+
+    def _answer(self, ident: int, done: bool, answer: Any) -> None:
+        # The process is killed at the end, so nothing may wait in a buffer.
+        for stream in self._streams:
+            with contextlib.suppress(Exception):
+                stream.flush()
+        super()._answer(ident, done, answer)
 
     def perform(self, verb: str, extra: Any, roots: list[Any]) -> Any:
         """Do what the judge asks for."""

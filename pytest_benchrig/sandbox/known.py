@@ -139,6 +139,9 @@ def _collect() -> dict[tuple[str, str], Any]:
             if callable(value) and not isinstance(value, classmethod | staticmethod | type):
                 named["builtins", f"{owner.__name__}.{name}"] = value
     named["builtins", "object.__init__"] = object.__init__
+    for name, value in vars(types).items():
+        if isinstance(value, type):
+            named["types", name] = value
     for module in (operator, math, itertools, functools):
         for name, value in vars(module).items():
             if callable(value) and not name.startswith("_"):
@@ -155,8 +158,6 @@ def _collect() -> dict[tuple[str, str], Any]:
         datetime.timezone,
         decimal.Decimal,
         fractions.Fraction,
-        types.GenericAlias,
-        types.SimpleNamespace,
     ):
         named[cls.__module__, cls.__qualname__] = cls
     return named

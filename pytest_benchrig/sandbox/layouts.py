@@ -134,7 +134,7 @@ def _is_generated(function: Any) -> bool:
 def standard_path(thing: Any) -> list[str] | None:
     """Module and qualified name by which the standard library offers a class or function."""
     if type in _MRO(type(thing)):
-        found = is_standard(thing)
+        found = _found_by_name(str(thing.__module__), _QUALNAME(thing), thing)
     elif type(thing) in (types.FunctionType, types.BuiltinFunctionType):
         found = isinstance(thing.__module__, str) and _found_by_name(
             thing.__module__, thing.__qualname__, thing

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_benchrig.sandbox.process import ProcessLauncher
+from pytest_benchrig.sandbox.runner import SandboxRunner
+
+DATA = Path(__file__).parents[1] / "data" / "sandbox"
+
+
+@pytest.fixture(scope="session")
+def runner() -> Iterator[SandboxRunner]:
+    """What a program means does not depend on its containment: the level that works anywhere."""
+    with SandboxRunner(launcher=ProcessLauncher()) as found:
+        yield found
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    for name in ("adversarial", "legit", "honest", "hostile"):
+        if f"{name}_case" in metafunc.fixturenames:
+            cases: list[dict[str, Any]] = json.loads((DATA / f"{name}.json").read_bytes())
+            metafunc.parametrize(f"{name}_case", cases, ids=[case["id"] for case in cases])
