@@ -12,6 +12,9 @@ from pytest_benchrig.sandbox.launch import Limits
 
 JUDGE_MEMORY_MB = 1024
 JUDGE_THREADS = 16
+JUDGE_STACK_MB = 72
+"""Less than the room that the kernel leaves below the stack of a process, which is 128 MB."""
+
 _UCOUNT_RELEASE = (5, 14)
 _STRANGERS = 256
 """Room for processes that the user starts meanwhile, where the kernel counts those too."""
@@ -25,7 +28,7 @@ def resource_limits(limits: Limits, *, judge: bool, base_tasks: int) -> dict[str
     """
     processes = JUDGE_THREADS if judge else limits.processes
     memory = JUDGE_MEMORY_MB if judge else limits.memory_mb
-    return {
+    wanted = {
         "RLIMIT_CORE": 0,
         "RLIMIT_AS": memory << 20,
         "RLIMIT_CPU": math.ceil(limits.wall_sec + 2 if judge else limits.cpu_limit_sec),
@@ -33,6 +36,9 @@ def resource_limits(limits: Limits, *, judge: bool, base_tasks: int) -> dict[str
         "RLIMIT_NOFILE": limits.open_files,
         "RLIMIT_NPROC": base_tasks + processes,
     }
+    if judge:
+        wanted["RLIMIT_STACK"] = JUDGE_STACK_MB << 20
+    return wanted
 
 
 def apply_limits(wanted: dict[str, int], address_space: int) -> None:

@@ -20,16 +20,20 @@ import signal
 import socket
 import sys
 import traceback
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_benchrig.sandbox import seccomp, syscalls
+from pytest_benchrig.sandbox.launch import Limits
 from pytest_benchrig.sandbox.limits import address_space, apply_limits
 
 if TYPE_CHECKING:
     from pytest_benchrig.sandbox.stem import Role, StemSettings
 
 _MESSAGE = 1 << 16
+_FDS = 8
 _MOST_DESCRIPTORS = 256
+_USUAL_SIZE_MB = Limits().file_size_mb
 _TICK_MS = 5
 
 
@@ -46,6 +50,18 @@ def main(settings: StemSettings, role: Role, control: int) -> None:
     zygote.serve()
 
 
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A forked process that waits for its program on a channel of its own.
+
+    ``init`` is the first process of its pid namespace, 0 where it has none.
+    """
+
+    pid: int
+    init: int
+    channel: socket.socket
+
+
 class _Zygote:
     """One zygote and the program it is running."""
 
@@ -56,7 +72,7 @@ class _Zygote:
         self._nested = settings.way != "landlock"
         self._own_pids = -1
         self._alone = False
-        self._init = 0
+        self._ready: _Waiting | None = None
         parent = os.getppid()
         if self._nested:
             self._nest(settings)
@@ -76,7 +92,8 @@ class _Zygote:
         self._empty = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         for stream in (0, 1, 2):
             os.dup2(self._empty, stream)
-        self._sleeper = syscalls.Sleeper()
+        # Two, because the next program's starts while this one's is still there.
+        self._sleepers = [syscalls.Sleeper(), syscalls.Sleeper()]
         self._filters: dict[tuple[bool, int | None], seccomp.Filter] = {}
         # The process that holds a pid namespace open shares this one's memory: whoever might
         # reach it must find it closed, and no handler of Python's may run in it.
@@ -125,27 +142,44 @@ class _Zygote:
 
     def serve(self) -> None:
         """Run one program after the other until the launcher hangs up."""
+        if self._nested:
+            self._ready = self._prepare()
         while True:
-            message, fds, _, _ = socket.recv_fds(self._channel, _MESSAGE, 8)
+            message, fds, _, _ = socket.recv_fds(self._channel, _MESSAGE, _FDS)
             if not message:
                 return
-            if message == b"k":
-                continue
-            self._program(json.loads(message), fds)
+            if message != b"k":
+                self._program(message, fds)
 
-    def _program(self, wanted: dict[str, Any], fds: list[int]) -> None:
+    def _program(self, message: bytes, fds: list[int]) -> None:
+        one = self._ready or self._prepare()
+        self._ready = None
+        with one.channel:
+            try:
+                socket.send_fds(one.channel, [message], fds)
+            finally:
+                for fd in fds:
+                    os.close(fd)
+        if self._nested:
+            # The next one is made ready while this one runs, out of sight of it.
+            self._ready = self._prepare()
+        self._answer(one, self._watch(one.pid))
+
+    def _prepare(self) -> _Waiting:
+        """Fork a process that is contained already and waits for its program."""
+        init = 0
         if self._nested:
             syscalls.setns(self._own_pids, syscalls.CLONE_NEWPID)
             syscalls.unshare(syscalls.CLONE_NEWPID)
-            self._init = self._sleeper.start()
+            init = self._sleepers[0].start()
+            self._sleepers.reverse()
         size = address_space(os.pread(self._statm, 256, 0))
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pid = os.fork()
         if not pid:
-            self._become(wanted, fds, size)
-        for fd in fds:
-            os.close(fd)
-        killed = self._watch(pid)
-        self._answer(pid, killed)
+            self._become(theirs, size)
+        theirs.close()
+        return _Waiting(pid, init, ours)
 
     def _watch(self, pid: int) -> bool:
         """Wait for the end of the program, or the launcher's wish for it: true for the latter."""
@@ -170,21 +204,22 @@ class _Zygote:
             if watched >= 0:
                 os.close(watched)
 
-    def _answer(self, pid: int, killed: bool) -> None:
+    def _answer(self, one: _Waiting, killed: bool) -> None:
         """End all that the program started, reap it, and tell the launcher."""
+        pid, init = one.pid, one.init
         done: tuple[int, int, resource.struct_rusage | None] = (0, 0, None)
         if killed:
             done = os.wait4(pid, os.WNOHANG)
             killed = not done[0]
         if self._nested:
             # The end of the first process of a pid namespace is the end of all the others.
-            os.kill(self._init, signal.SIGKILL)
+            os.kill(init, signal.SIGKILL)
         elif not done[0]:
             os.kill(pid, signal.SIGKILL)
         if not done[0]:
             done = os.wait4(pid, 0)
         if self._nested:
-            os.waitpid(self._init, 0)
+            os.waitpid(init, 0)
         _, status, usage = done
         assert usage is not None
         answer = {
@@ -210,19 +245,31 @@ class _Zygote:
             select.select([], [], [], 0.001)
         return False
 
-    def _become(self, wanted: dict[str, Any], fds: list[int], size: int) -> NoReturn:
+    def _become(self, channel: socket.socket, size: int) -> NoReturn:
         """Turn this fork into one side of a program; only from here on is foreign code read."""
         status = 1
         try:
             os.setsid()
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            _close_all_but([channel.fileno()])
+            if self._nested:
+                syscalls.unshare(syscalls.CLONE_NEWNS)
+                _mount_private(_USUAL_SIZE_MB, 0)
+                os.chdir("/tmp")
+            else:
+                syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+            message, fds, _, _ = socket.recv_fds(channel, _MESSAGE, _FDS)
+            channel.close()
+            if not message:
+                os._exit(0)
+            wanted = json.loads(message)
             self._streams(fds)
             kept = fds[: 1 if self._role == "candidate" else 3]
             _close_all_but(kept)
             if self._nested:
-                self._mounts(wanted["file_size_mb"])
-            else:
-                syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+                if wanted["file_size_mb"] != _USUAL_SIZE_MB:
+                    _mount_private(wanted["file_size_mb"], syscalls.MS_REMOUNT)
+                syscalls.drop_capabilities()
             self._limit_and_filter(wanted, size)
             sys.path.extend(wanted["packages"])
             self._serve(kept)
@@ -245,15 +292,6 @@ class _Zygote:
         else:
             os.dup2(fds[3], 2)
 
-    def _mounts(self, size_mb: int) -> None:
-        syscalls.unshare(syscalls.CLONE_NEWNS)
-        flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
-        options = f"size={size_mb}m,nr_inodes={size_mb * 256},mode=1777"
-        for path in ("/tmp", "/dev/shm"):
-            syscalls.mount("tmpfs", path, "tmpfs", flags, options)
-        os.chdir("/tmp")
-        syscalls.drop_capabilities()
-
     def _limit_and_filter(self, wanted: dict[str, Any], size: int) -> None:
         if self._role == "candidate" and not self._nested:
             # The launcher looks at what it holds open, to bound what it writes.
@@ -273,6 +311,14 @@ class _Zygote:
             from pytest_benchrig.sandbox import judge
 
             judge.main(fds[0], fds[1], fds[2])
+
+
+def _mount_private(size_mb: int, remount: int) -> None:
+    """Fresh file systems of this size for temporary files, or another size for them."""
+    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | remount
+    options = f"size={size_mb}m,nr_inodes={size_mb * 256},mode=1777"
+    for path in ("/tmp", "/dev/shm"):
+        syscalls.mount("tmpfs", path, "tmpfs", flags, options)
 
 
 def _close_all_but(kept: list[int]) -> None:
