@@ -41,7 +41,7 @@ def is_real_root() -> bool:
     if os.geteuid() != 0:
         return False
     try:
-        lines = Path("/proc/self/uid_map").read_text("ascii").split("\n")
+        lines = Path("/proc/self/uid_map").read_text("utf-8").split("\n")
     except OSError:
         return True
     ranges = [tuple(map(int, line.split())) for line in lines if line.strip()]
@@ -97,7 +97,7 @@ def write_at(folder: int, path: str, text: str) -> None:
     """Write a file below an open folder."""
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
     try:
-        os.write(fd, text.encode("ascii"))
+        os.write(fd, text.encode("utf-8"))
     finally:
         os.close(fd)
 
@@ -167,7 +167,7 @@ def _build(shown: Visible, sources: str) -> None:
     for path in ("/tmp", "/dev/shm", "/etc", "/var/tmp"):
         Path(path).mkdir(parents=True, exist_ok=True)
     for path, text in FILES.items():
-        Path(path).write_text(text, "ascii")
+        Path(path).write_text(text, "utf-8")
     for link, target in shown.links:
         Path(link).symlink_to(target)
     for path in shown.shown:

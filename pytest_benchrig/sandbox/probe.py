@@ -43,7 +43,7 @@ def hostile(port, files, target, secret):
     except OSError:
         pass
     for path in files:
-        for name, mode in (("read", "r"), ("write", "a")):
+        for name, mode in (("read", "r"), ("write", "r+")):
             try:
                 with open(path, mode) as stream:
                     stream.read(1) if mode == "r" else stream.write("")

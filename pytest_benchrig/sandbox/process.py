@@ -18,6 +18,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+from pytest_benchrig.sandbox.landlock import NOBODY
 from pytest_benchrig.sandbox.launch import (
     OUTPUT_CAP,
     REPORT_CAP,
@@ -148,6 +149,8 @@ class ProcessLauncher:
     def run(self, program: Program) -> Outcome:
         """Run one program to its end or its limit."""
         home = tempfile.mkdtemp(prefix="benchrig-", dir=self.folder)
+        if os.geteuid() == 0:
+            os.chown(home, NOBODY, NOBODY)
         try:
             return self._run(program, home)
         finally:

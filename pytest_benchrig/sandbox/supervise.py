@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pytest_benchrig.sandbox import candidate, judge
+from pytest_benchrig.sandbox import boot, candidate, judge, landlock
 
 DESCRIPTORS = ("report", "job", "stdout", "stderr", "judge_stderr", "status")
 """What is handed over with the settings of a program, in this order."""
@@ -80,13 +80,13 @@ def _supervise(fds: dict[str, int], settings: dict[str, Any], prctl: Prctl) -> N
         os.write(fds["status"], b"%d\n" % os.getpid())
         ours, theirs = socket.socketpair()
         first = _fork(
-            lambda: _candidate(theirs.fileno(), fds, settings),
+            lambda: _candidate(theirs.fileno(), fds, settings, prctl),
             {theirs.fileno(), fds["stdout"], fds["stderr"]},
             prctl,
         )
         theirs.close()
         second = _fork(
-            lambda: _judge(ours.fileno(), fds),
+            lambda: _judge(ours.fileno(), fds, prctl),
             {ours.fileno(), fds["report"], fds["job"], fds["judge_stderr"]},
             prctl,
         )
@@ -136,18 +136,34 @@ def _open_files() -> set[int]:
         return set(range(256))
 
 
-def _candidate(rpc_fd: int, fds: dict[str, int], settings: dict[str, Any]) -> None:
+def _leave_root(prctl: Prctl) -> None:
+    """Become nobody if root; the interpreter stays readable where it lies under root's home."""
+    if os.geteuid() != 0:
+        return
+    if sys.platform.startswith("linux"):
+        landlock.leave_root([sys.base_prefix, str(boot.SOURCES)], reading=True)
+        # The change of the user forgets the signal.
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    else:
+        os.setgroups([])
+        os.setgid(landlock.NOBODY)
+        os.setuid(landlock.NOBODY)
+
+
+def _candidate(rpc_fd: int, fds: dict[str, int], settings: dict[str, Any], prctl: Prctl) -> None:
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(fds[name], number)
         os.close(fds[name])
     sys.path.extend(settings["site_packages"])
+    _leave_root(prctl)
     _limit(settings["limits"])
     candidate.main(rpc_fd)
 
 
-def _judge(rpc_fd: int, fds: dict[str, int]) -> None:
+def _judge(rpc_fd: int, fds: dict[str, int], prctl: Prctl) -> None:
     os.dup2(fds["judge_stderr"], 2)
     os.close(fds["judge_stderr"])
+    _leave_root(prctl)
     _limit({"memory_mb": _JUDGE_MEMORY_MB})
     judge.main(rpc_fd, fds["report"], fds["job"])
 
