@@ -139,7 +139,9 @@ class CandidatePeer(Peer):
             self.stubs[made] = reference
         return made
 
-    def _load(self, source: Any, _: list[Any]) -> dict[str, bool]:
+    def _load(self, extra: Any, _: list[Any]) -> dict[str, bool]:
+        source, by_reference = extra
+        self.by_reference = frozenset(by_reference)
         module = self._module
         module.__file__ = SOURCE
         vars(module)["__builtins__"] = builtins

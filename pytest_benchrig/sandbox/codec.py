@@ -131,7 +131,7 @@ class Encoder:
         if cls is Method:
             return ["method", thing._name, [self.part(thing._owner)], []]
         plain = values.dump(thing)
-        if plain is not None:
+        if plain is not None and plain[0] not in self.peer.by_reference:
             return ["value", plain[0], self.parts(plain[1]), []]
         if cls is TracebackType:
             return ["value", "itself", [None], []]

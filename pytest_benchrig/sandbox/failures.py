@@ -39,15 +39,22 @@ _MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict, collections
 class Operands(ast.NodeTransformer):
     """Keeps what an ``assert`` compares, so that a failure can show it."""
 
-    def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        """Name the operands of a single comparison, or the whole test."""
+    def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
+        """Name the operands of a single comparison, or the whole test; let go of them after."""
         test = node.test
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             test.left = _named(LEFT, test.left)
             test.comparators = [_named(RIGHT, test.comparators[0])]
         elif isinstance(test, ast.Call | ast.Name | ast.Attribute | ast.Subscript | ast.BinOp):
             node.test = _named(LEFT, test)
-        return node
+        else:
+            return [node]
+        forget = ast.parse("left = right = None").body[0]
+        for name in ast.walk(forget):
+            if isinstance(name, ast.Name):
+                name.id = f"@{name.id}"
+        ast.copy_location(forget, node)
+        return [node, ast.fix_missing_locations(forget)]
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         """Nothing in a lambda is an assert."""

@@ -24,7 +24,7 @@ from pytest_benchrig.sandbox.failures import (
     message_of,
 )
 from pytest_benchrig.sandbox.judging import ASSERTION_MODULE, JudgePeer
-from pytest_benchrig.sandbox.modules import Modules
+from pytest_benchrig.sandbox.modules import PATHS, Modules
 from pytest_benchrig.sandbox.names import Names, Shadows
 from pytest_benchrig.sandbox.wire import PeerGone, ProtocolError
 
@@ -58,6 +58,7 @@ class Judge:
             candidate=self._lookup,
             site_packages=job["site_packages"],
         )
+        self._by_reference = list(PATHS) if modules.files else []
         self._delegate.importer = modules
         self._names = self._delegate.names = Names(
             {"__name__": ASSERTION_MODULE, "__builtins__": self._delegate.builtins()},
@@ -103,7 +104,7 @@ class Judge:
 
     def _load(self) -> bool:
         try:
-            names = self._peer.request("load", [], self._source)
+            names = self._peer.request("load", [], [self._source, self._by_reference])
             if type(names) is not dict:
                 raise self._peer.violation("a load without names")
         except ProtocolError:
@@ -178,6 +179,15 @@ def _read_all(fd: int) -> bytes:
     return b"".join(parts)
 
 
+def _stack_is_large() -> bool:
+    """Whether the stack of the main thread can grow to what deep assertions need."""
+    try:
+        import resource
+    except ImportError:
+        return False
+    return sys.platform == "linux" and resource.getrlimit(resource.RLIMIT_STACK)[0] > _STACK_BYTES
+
+
 def main(rpc_fd: int, report_fd: int, job_fd: int) -> None:
     """Read the job, run it, report, and return."""
     job = json.loads(_read_all(job_fd))
@@ -194,6 +204,9 @@ def main(rpc_fd: int, report_fd: int, job_fd: int) -> None:
         report("end")
 
     sys.setrecursionlimit(_RECURSION)
+    if _stack_is_large():
+        work()
+        return
     try:
         threading.stack_size(_STACK_BYTES)
         thread = threading.Thread(target=work)

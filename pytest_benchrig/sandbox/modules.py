@@ -66,6 +66,9 @@ _REMOTE = frozenset(
         "xml",
     ]
 )
+PATHS = ("late.PosixPath", "late.WindowsPath")
+"""Tags of the paths that lead to files."""
+
 _FILES = frozenset(["tempfile", "os", "shutil", "glob", "open"])
 _QUIET = frozenset(("asyncio",))
 """Remote, but what comes back is judged by value: not counted as delegated."""
@@ -183,7 +186,8 @@ class Modules:
     ) -> None:
         self._peer = peer
         self._written = written
-        self._files = bool(words & _FILES)
+        self.files = bool(words & _FILES)
+        """Whether the assertions use files, which are the candidate's."""
         self._delegated = delegated
         self._candidate = candidate
         self._site_packages = site_packages
@@ -233,7 +237,7 @@ class Modules:
         if name in self._blends:
             return False
         if top == "pathlib":
-            return self._files
+            return self.files
         return top in _REMOTE or name in self._written or name == "unittest.mock"
 
     def _find(self, name: str) -> Any:

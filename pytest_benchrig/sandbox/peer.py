@@ -66,6 +66,8 @@ class Peer:
     parity = 0
     """Ids of containers and tuples that this side gives out are even or odd."""
     source_name = ""
+    by_reference: frozenset[str] = frozenset()
+    """Tags of values that stay with their owner in this run, because they lead to its files."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
