@@ -88,6 +88,11 @@ class Active:
         """The scenario directories (or files) in force."""
         return scenario_directories(self.settings.scenarios, self.config.rootpath)
 
+    def display(self, path: Path) -> str:
+        """A path as short as it can be said."""
+        base = self.config.invocation_params.dir
+        return str(path.relative_to(base)) if base in path.parents else str(path)
+
     @cached_property
     def named_files(self) -> tuple[Path, ...]:
         """JSON files named on the command line."""
@@ -95,9 +100,20 @@ class Active:
         paths = (str(arg).split("::")[0] for arg in self.config.args)
         return tuple(Path(os.path.normpath(base / p)) for p in paths if p.endswith(".json"))
 
+    @property
+    def nothing_named(self) -> bool:
+        """A model from ini or environment, and neither path nor ``testpaths`` names scenarios."""
+        source = self.config.args_source
+        return (
+            source == pytest.Config.ArgsSource.INVOCATION_DIR
+            and not self.settings.asked_on_command_line
+        )
+
     @cached_property
     def files(self) -> ScenarioFiles:
         """Which JSON files are scenario files."""
+        if self.nothing_named:
+            return ScenarioFiles((), (), (), self.config.rootpath)
         globs = self.config.getini("benchrig_files") or ["scenarios/**/*.json"]
         return ScenarioFiles(self.directories, self.named_files, globs, self.config.rootpath)
 
@@ -156,6 +172,8 @@ class Active:
 
     def scenario_paths(self) -> Iterator[Path]:
         """Every scenario file that is known before collection."""
+        if self.nothing_named:
+            return
         for path in (*self.directories, *self.named_files):
             if path.is_dir():
                 yield from sorted(path.rglob("*.json"))

@@ -40,6 +40,7 @@ def benchrig_target(request: pytest.FixtureRequest) -> Target:
 def benchrig_client(benchrig_target: Target, request: pytest.FixtureRequest) -> TargetClient:
     """A client of the target: ``benchrig_client.generate("...")`` measures and returns a reply."""
     from pytest_benchrig.core.generation import RuntimeFault
+    from pytest_benchrig.reports.escape import plain
 
     active = _active(request)
     if active.selfcheck:
@@ -48,7 +49,7 @@ def benchrig_client(benchrig_target: Target, request: pytest.FixtureRequest) -> 
         return active.client(benchrig_target)
     except RuntimeFault as fault:
         active.failed_setup(benchrig_target, fault)
-        pytest.fail(str(fault), pytrace=False)
+        pytest.fail(plain(str(fault)), pytrace=False)
 
 
 @pytest.fixture(scope="session")

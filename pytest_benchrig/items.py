@@ -14,12 +14,14 @@ from pytest_benchrig.collection import ScenarioFile, scenario_of
 from pytest_benchrig.core.generation import RuntimeFault, Target
 from pytest_benchrig.core.request import TIMING_KINDS
 from pytest_benchrig.recording import ITEM_RECORD, MissedAnswer, finished, plain_identity
+from pytest_benchrig.reports.escape import plain
 from pytest_benchrig.settings import BUNDLED_SUITES, OPT_IN_SUITES
 
 ATTEMPT = pytest.StashKey[int]()
 PHASES = pytest.StashKey[dict[str, pytest.TestReport]]()
 REPORT_ATTRIBUTE = "benchrig"
 OUTCOME_ATTRIBUTE = "benchrig_outcome"
+AUTHORS_ATTRIBUTE = "benchrig_authors_error"
 _SUITE_ORDER = {name: i for i, name in enumerate((*BUNDLED_SUITES, "", *OPT_IN_SUITES))}
 
 
@@ -59,6 +61,7 @@ class Items:
     def pytest_collection_modifyitems(
         self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
+        self._check_marks(items)
         self._check_suites(items)
         kept: list[pytest.Item] = []
         dropped: list[pytest.Item] = []
@@ -86,6 +89,16 @@ class Items:
         for name in self._active.settings.suites:
             if name not in known:
                 raise unknown_suite(name, known)
+
+    def _check_marks(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            for mark in item.iter_markers("benchrig"):
+                unknown = sorted(set(mark.kwargs) - {"suite", "timing"})
+                if unknown or mark.args:
+                    said = ", ".join([*map(repr, mark.args), *unknown])
+                    raise pytest.UsageError(
+                        f"{item.nodeid}: the mark benchrig takes suite= and timing=, not {said}"
+                    )
 
     def _check_duplicates(self, items: list[pytest.Item]) -> None:
         seen: dict[tuple[str, str, str], pytest.Item] = {}
@@ -175,8 +188,14 @@ class Items:
             path, line = item.reportinfo()[:2]
             report.longrepr = (str(path), (line or 0) + 1, f"MISSED: {problem}")
             setattr(report, OUTCOME_ATTRIBUTE, "missed")
-        elif isinstance(problem, RuntimeFault):
-            report.longrepr = str(problem)
+        elif call.when == "call" and not isinstance(
+            problem, AssertionError | pytest.fail.Exception | pytest.skip.Exception
+        ):
+            setattr(report, AUTHORS_ATTRIBUTE, True)
+            if not isinstance(problem, RuntimeFault):
+                return
+        if isinstance(problem, RuntimeFault):
+            report.longrepr = plain(str(problem))
             if call.when == "call":
                 # The infrastructure failed, not the test: pytest reports that as an error.
                 report.when = "setup"
@@ -201,15 +220,18 @@ class Items:
             "",
         )
         failed = str(called.longrepr) if called and called.failed and called.when == "call" else ""
+        if failed and getattr(called, AUTHORS_ATTRIBUTE, False):
+            # The test itself broke: that says nothing about the model's answer.
+            error, failed = _last_line(failed), ""
         skipped = next((_reason(p) for p in (setup, called) if p and _plainly_skipped(p)), "")
         missed = called is not None and getattr(called, OUTCOME_ATTRIBUTE, "") == "missed"
         records = record.finish(failed_call=_last_line(failed), error=error, skipped=skipped)
         attempt = item.stash[ATTEMPT]
-        plain = [warm.to_json() for warm in self._active.take_warmups()]
+        carried = [warm.to_json() for warm in self._active.take_warmups()]
         for entry in records:
             outcome = "missed" if missed and entry.outcome == "failed" else entry.outcome
-            plain.append({**finished(entry, attempt, item.nodeid), "outcome": outcome})
-        facts = {"records": plain, **self._active.facts_to_report()}
+            carried.append({**finished(entry, attempt, item.nodeid), "outcome": outcome})
+        facts = {"records": carried, **self._active.facts_to_report()}
         setattr(report, REPORT_ATTRIBUTE, facts)
         if self._active.settings.junit_properties:
             from pytest_benchrig.junit import properties

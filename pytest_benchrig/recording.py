@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from pytest_benchrig.core.record import Record
 from pytest_benchrig.core.scenario import Scenario
 from pytest_benchrig.core.verdict import VerdictKind
 from pytest_benchrig.execution import ItemResult, now
+from pytest_benchrig.reports.escape import plain
 
 if TYPE_CHECKING:
     from pytest_benchrig.active import Active
@@ -71,13 +73,15 @@ class ItemRecord:
         """Keep a number of the author's own in the record.
 
         Raises:
-            ValueError: The name is not a plain identifier.
+            ValueError: The name is not a plain identifier, or the value is infinite or NaN.
             TypeError: The value is not a number, a bool or a string.
         """
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise ValueError(f"metric name {name!r}: expected letters, digits and underscores")
         if not isinstance(value, bool | int | float | str):
             raise TypeError(f"metric {name}: expected a number, a bool or a string, got {value!r}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"metric {name}: {value} is no number that JSON has")
         self._metrics[name] = value
 
     # the part for the plugin
@@ -117,7 +121,7 @@ class ItemRecord:
         if self.result.skipped:
             pytest.skip(self.result.skipped)
         if self.result.fault is not None:
-            pytest.fail(str(self.result.fault), pytrace=False)
+            pytest.fail(plain(str(self.result.fault)), pytrace=False)
         return self.result
 
     def raise_verdict(self) -> None:
@@ -128,7 +132,8 @@ class ItemRecord:
         elif self._verdict not in (None, "pass"):
             self._fail(self._detail or f"the verdict of this test is {self._verdict}")
 
-    def _fail(self, message: str) -> None:
+    def _fail(self, text: str) -> None:
+        message = plain(text)
         settings = self._active.settings
         if settings.thresholds and settings.missed == "missed":
             raise MissedAnswer(message)

@@ -9,6 +9,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Generator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -109,6 +110,7 @@ def check_usage(active: Active) -> None:
     from pytest_benchrig.sandbox.isolation import CHOICES
 
     settings = active.settings
+    check_root(active)
     if settings.sandbox not in CHOICES:
         raise pytest.UsageError(
             f"--benchrig-sandbox: unknown level {settings.sandbox!r}; choose one of "
@@ -138,6 +140,36 @@ def check_usage(active: Active) -> None:
         raise pytest.UsageError(
             f"cannot write results: {problem}; choose another place with --benchrig-output-dir"
         ) from None
+
+
+def check_root(active: Active) -> None:
+    """A path behind an option must not have become pytest's root directory.
+
+    pytest decides its root before plugins are known, so of ``--benchrig-output-dir /some/where`` it
+    takes the path for one to collect, and the project's own ini file is lost without a word.
+
+    Raises:
+        pytest.UsageError: That has happened.
+    """
+    config = active.config
+    words = [str(word) for word in config.invocation_params.args]
+    behind = [
+        (word, value)
+        for word, value in pairwise(words)
+        if word.startswith("--benchrig-") and "=" not in word and not value.startswith("-")
+    ]
+    here = config.invocation_params.dir
+    outside = [
+        (word, value)
+        for word, value in behind
+        if (here / value).exists() and here not in (here / value).resolve().parents
+    ]
+    if outside and config.rootpath != here and config.inipath is None:
+        word, value = outside[0]
+        raise pytest.UsageError(
+            f"pytest took {config.rootpath} for the root directory because of the path behind "
+            f"{word}; write {word}={value}, or give --rootdir"
+        )
 
 
 def check_comparison(active: Active) -> None:
@@ -316,6 +348,11 @@ class Controller:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+        if not (session.config.option.collectonly or self._active.selfcheck):
+            from pytest_benchrig.environment import run_header
+
+            # Reading the machine takes a while: not between a reply and its journal line.
+            run_header(self._active)
         try:
             result = yield
         except (session.Failed, session.Interrupted):
@@ -347,6 +384,9 @@ class Controller:
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
         self._write()
+        if self._problems and session.exitstatus == pytest.ExitCode.OK:
+            # A result that was asked for and is not there must not look like success.
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
         yield
         self._remember_missed()
         self._mark_junit()

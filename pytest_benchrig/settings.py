@@ -295,8 +295,11 @@ def read_settings(config: pytest.Config, environ: Mapping[str, str] | None = Non
             parse_option(word)
         except ValueError as problem:
             raise pytest.UsageError(f"--benchrig-option: {problem}") from None
+    models = read.many("model")
+    if read.on_command_line("model") and not models:
+        raise pytest.UsageError("--benchrig-model names no model: give [runtime:]model")
     return Settings(
-        models=read.many("model"),
+        models=models,
         model_on_command_line=read.on_command_line("model"),
         runtime=read.one("runtime", str.lower, "auto"),
         base_urls=tuple(_url(url) for url in read.many("base-url")),

@@ -33,6 +33,8 @@ def header(active: Active) -> list[str]:
     lines = [f"benchrig: {targets}; runs {runs}, warm-up {settings.warmup_runs}"]
     if settings.replay is not None:
         lines = [f"benchrig: replay of {settings.replay.name}, no inference; {targets}"]
+    places = ", ".join(plain(active.display(path)) for path in active.directories)
+    lines.append(f"benchrig scenarios: {places}")
     if not active.config.option.collectonly and any(
         s.kind == "coding" and active.wants_suite(s.suite)
         for loaded in active.loaded_files()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_benchrig.core.compare import Comparison
@@ -98,13 +97,17 @@ def headline(card: Scorecard) -> list[str]:
             f"  \u26a0 {card.truncated_runs} {replies} cut off at the token budget; raise "
             "num_predict or the thinking multiplier"
         )
-    reasons = Counter(
-        reason
-        for name, reason in card.unmeasured.items()
-        if name != "composite_score" and name in METRICS
-    )
-    lines += [f"  n/a: {one_line(reason, 200)}" for reason in reasons]
+    lines += [f"  {one_line(text, 300)}" for text in unmeasured_lines(card)]
     return lines
+
+
+def unmeasured_lines(card: Scorecard) -> list[str]:
+    """What is n/a and why, metrics with the same reason together."""
+    names: dict[str, list[str]] = {}
+    for name, reason in card.unmeasured.items():
+        if name != "composite_score" and name in METRICS:
+            names.setdefault(reason, []).append(METRICS[name].title)
+    return [f"n/a ({', '.join(titles)}): {reason}" for reason, titles in names.items()]
 
 
 def draw(table: view.Table, width: int) -> list[str]:
@@ -214,6 +217,12 @@ def _quiet(
         figures = [
             f"{METRICS[name].title} {view.cell(card, name)}"
             for name in (*view.SCORES, "avg_eval_tok_sec", "avg_ttft_sec")
+            if card.get(name) is not None
+        ]
+        own = (f"{suite}_accuracy" for suite in sorted(card.suite_accuracy))
+        figures += [
+            f"{one_line(name)} {view.cell(card, name)}"
+            for name in own
             if card.get(name) is not None
         ]
         lines.append(f"{one_line(card.target)}: {', '.join(figures) or 'nothing measured'}")

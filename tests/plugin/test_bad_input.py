@@ -145,3 +145,60 @@ def test_a_key_is_never_printed_or_stored(
             everything += path.read_text("utf-8")
     result.assert_outcomes(passed=2)
     assert "sk-very-secret" not in everything
+
+
+def test_an_empty_model_is_a_usage_error(project: Project) -> None:
+    result = project.run(model="")
+    empty = project.run("--benchrig-model", "", model="")
+
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert empty.ret == USAGE
+    empty.stderr.fnmatch_lines(["*--benchrig-model names no model*"])
+
+
+def test_a_path_behind_an_option_never_becomes_the_root_in_silence(project: Project) -> None:
+    outside = project.pytester.path.parent / "elsewhere"
+    outside.mkdir(exist_ok=True)
+
+    lost = project.run("--benchrig-output-dir", str(outside))
+    kept = project.run(f"--benchrig-output-dir={outside}")
+
+    assert lost.ret == USAGE or "rootdir: " + str(project.pytester.path) in lost.stdout.str()
+    kept.assert_outcomes(passed=2)
+
+
+def test_a_result_that_could_not_be_written_is_not_success(project: Project) -> None:
+    project.write(
+        "conftest.py",
+        "from pathlib import Path\n"
+        "def pytest_benchrig_scorecard(scorecard, config):\n"
+        "    Path('results/latest.csv').mkdir()\n",
+    )
+
+    result = project.run()
+
+    result.assert_outcomes(passed=2)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*WARNING*latest.csv could not be written*"])
+
+
+def test_a_mark_with_a_misspelt_argument_is_a_usage_error(project: Project) -> None:
+    project.write(
+        "tests/test_sql.py",
+        "import pytest\n@pytest.mark.benchrig(suit='sql')\ndef test_it(benchrig_client): pass\n",
+    )
+
+    result = project.run("tests")
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines(["*the mark benchrig takes suite= and timing=, not suit*"])
+
+
+def test_a_model_in_the_environment_leaves_an_unrelated_project_alone(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCHRIG_MODEL", "openai:demo")
+    project.write("scenarios/flow.json", [{"name": "x", "steps": ["a"]}])
+    project.write("test_unit.py", "def test_unit(): pass\n")
+
+    project.run(model="").assert_outcomes(passed=1)

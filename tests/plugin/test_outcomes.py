@@ -206,3 +206,36 @@ def test_a_pattern_that_runs_out_of_time_is_an_error_that_names_it(
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*judging*pattern*(a|a|aa)+b*slow*reasoning.json*"])
+
+
+def test_no_escape_sequence_of_a_server_reaches_the_terminal(
+    project: Project, server: Server
+) -> None:
+    project.write(
+        "tests/test_sql.py",
+        "def test_it(benchrig_client, benchrig_record):\n"
+        "    benchrig_record.judge(False, '\\x1b[31mred')\n",
+    )
+
+    shown = project.run("tests")
+    named = project.run(model="openai:a\x1b[31mb")
+
+    assert "\x1b[31m" not in shown.stdout.str() + named.stdout.str()
+
+
+def test_a_test_that_breaks_by_itself_says_nothing_about_the_model(project: Project) -> None:
+    project.write(
+        "tests/test_sql.py",
+        "def test_it(benchrig_client, benchrig_record):\n"
+        "    benchrig_client.generate('hello')\n"
+        "    benchrig_record.add_metric('x', float('nan'))\n",
+    )
+
+    result = project.run("tests")
+
+    result.assert_outcomes(failed=1)
+    run = project.results()
+    assert run["records"][0]["outcome"] == "error"
+    assert (
+        "sql_accuracy" not in run["scorecards"][0] or run["scorecards"][0]["sql_accuracy"] is None
+    )
