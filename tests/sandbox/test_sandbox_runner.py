@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +49,7 @@ def _held(index: int, *, passed: bool = True) -> dict[str, object]:
     return {"event": "assertion", "index": index, "passed": passed, "assurance": "judged"}
 
 
-END = {"event": "end"}
+END: dict[str, object] = {"event": "end"}
 
 
 def test_a_result_names_level_time_and_every_assertion(runner: SandboxRunner) -> None:
@@ -278,8 +280,9 @@ def test_a_tree_of_any_depth_is_removed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("field", ["memory_mb", "wall_sec", "cpu_sec", "open_files", "processes"])
 def test_a_limit_must_be_positive(field: str) -> None:
     for value in (0, -1, float("nan"), float("inf")):
+        settings: Any = {field: value}
         with pytest.raises(ValueError, match=field):
-            Limits(**{field: value})
+            replace(Limits(), **settings)
 
 
 def test_an_unknown_level_is_refused() -> None:
