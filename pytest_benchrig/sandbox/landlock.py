@@ -28,6 +28,7 @@ _FILE_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 1
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 _TCP = 0b11
 _ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
+_SIGNALS = 0b10
 
 _PR_SET_KEEPCAPS = 8
 _PR_CAPBSET_DROP = 24
@@ -81,6 +82,21 @@ def restrict(read_only: list[str], read_write: list[str], *, listed: Sequence[st
             _allow(ruleset, path, rights & _READ_DIR)
         for path in ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", *read_write):
             _allow(ruleset, path, rights & ~_MAKE_DEVICES)
+        _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+        _checked("enforce", _syscall(_RESTRICT, ruleset, 0))
+    finally:
+        os.close(ruleset)
+
+
+def keep_signals_inside() -> None:
+    """Let this process signal itself and what it starts, and nothing else.
+
+    Raises:
+        LandlockError: The kernel's version is below 6, or it refused.
+    """
+    attributes = struct.pack("=3Q", 0, 0, _SIGNALS)
+    ruleset = _checked("create", _syscall(_CREATE, attributes, len(attributes), 0))
+    try:
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
         _checked("enforce", _syscall(_RESTRICT, ruleset, 0))
     finally:

@@ -21,6 +21,9 @@ SOURCES_INSIDE = "/benchrig"
 """Where the modules of both sides are shown."""
 
 HOSTNAME = "sandbox"
+LINKS_TO_TMP = ("/dev/shm", "/var/tmp")
+"""One private file system serves all three, so that one size bounds them together."""
+
 _OLD = "/.old"
 _WHOLE_RANGE = 4294967295
 
@@ -164,8 +167,10 @@ def _build(shown: Visible, sources: str) -> None:
     Path(f"/tmp{_OLD}").mkdir()
     syscalls.pivot_root("/tmp", f"/tmp{_OLD}")
     os.chdir("/")
-    for path in ("/tmp", "/dev/shm", "/etc", "/var/tmp"):
-        Path(path).mkdir(parents=True, exist_ok=True)
+    for path in ("/tmp", "/dev", "/etc", "/var"):
+        Path(path).mkdir(exist_ok=True)
+    for path in LINKS_TO_TMP:
+        Path(path).symlink_to("/tmp")
     for path, text in FILES.items():
         Path(path).write_text(text, "utf-8")
     for link, target in shown.links:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from pytest_benchrig.sandbox.namespaces import HOSTNAME, NOBODY, SOURCES_INSIDE
+from pytest_benchrig.sandbox.namespaces import HOSTNAME, LINKS_TO_TMP, NOBODY, SOURCES_INSIDE
 from pytest_benchrig.sandbox.stem import StemSettings
 from pytest_benchrig.sandbox.visible import DEVICES, Visible
 
-_EMPTY = ("/dev", "/dev/shm", "/etc", "/tmp", "/var", "/var/tmp")
+_EMPTY = ("/dev", "/etc", "/tmp", "/var")
 
 
 def outer_command(
@@ -51,6 +51,8 @@ def outer_command(
     options += ["--ro-bind", sources, SOURCES_INSIDE]
     for path in shown.hidden:
         options += ["--size", "4096", "--tmpfs", path, "--remount-ro", path]
+    for path in LINKS_TO_TMP:
+        options += ["--symlink", "/tmp", path]
     options += ["--remount-ro", "/", "--chdir", "/"]
     return [bwrap, *options, "--", *command]
 

@@ -97,7 +97,11 @@ class ZygotePair:
             # Something left its session where no namespace holds it: the whole tree goes.
             self.usable = False
         for home in self._homes.values():
-            _empty(home)
+            try:
+                _empty(home)
+            except OSError:
+                # Somebody tidied the folder for temporary files: the next program gets another.
+                self.usable = False
         return outcome
 
     def _be_ready(self) -> None:
@@ -235,15 +239,14 @@ class _Run:
         deadline = self.started + self._limits.wall_sec
         cause: Cause = ""
         wall: float | None = None
+        look = self.started + _FLOOD_TICK_SEC if flood.watching else float("inf")
         while len(self._answers) < len(_ROLES):
             now = time.monotonic()
-            tick = deadline - now
-            if flood.watching and wall is None:
-                tick = min(tick, _FLOOD_TICK_SEC)
+            if now >= look and wall is None:
                 if flood.exceeded():
                     cause, deadline = "file_size", now
-                    tick = 0.0
-            for fd, _ in poll.poll(max(0.0, tick) * 1000):
+                look = time.monotonic() + _FLOOD_TICK_SEC
+            for fd, _ in poll.poll(max(0.0, min(deadline, look) - now) * 1000):
                 if fd in roles:
                     self._hear(roles[fd])
                     poll.unregister(fd)

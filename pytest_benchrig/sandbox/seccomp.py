@@ -12,6 +12,9 @@ import os
 import platform
 import struct
 import sys
+from typing import Literal, TypeAlias
+
+Part: TypeAlias = Literal["whole", "zygote", "program"]
 
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32_BIT = 0x40000000
@@ -137,6 +140,7 @@ _OPENING: tuple[tuple[tuple[int | None, int | None], int], ...] = (
     ((257, 56), 2),
 )
 """``open`` and ``openat``, with the argument that holds the flags."""
+_FOR_A_ZYGOTE = ("mount", "pidfd_open", "setns", "umount2", "unshare")
 _CLONE = (56, 220)
 _CLONE3 = (435, 435)
 _FCNTL = (72, 25)
@@ -185,7 +189,12 @@ def supported() -> bool:
 
 
 def program(
-    machine: str, *, allow_fork: bool, own_pid: int | None, shared_files: bool = False
+    machine: str,
+    *,
+    allow_fork: bool,
+    own_pid: int | None,
+    shared_files: bool = False,
+    part: Part = "whole",
 ) -> bytes:
     """The filter for a machine, as an array of ``struct sock_filter``.
 
@@ -195,6 +204,8 @@ def program(
         own_pid: Let it signal this process alone; ``None`` leaves signals to other means.
         shared_files: The files of this machine are in sight: refuse what would change their
             owner, mode, times or attributes, or truncate them without a right to write.
+        part: ``zygote`` leaves out what the process that forks programs has to do itself,
+            ``program`` is only that rest, for the fork that has the other part already.
 
     Raises:
         SeccompError: There is no table for the machine.
@@ -210,11 +221,26 @@ def program(
     ]
     if machine == "x86_64":
         steps += [(_AT_LEAST, 0, 1, _X32_BIT), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
-    steps += [(_EQUAL, 0, 1, _CLONE3[column]), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
-    if allow_fork:
-        steps += _when(_CLONE[column], 0, (_ANY_BIT, _CLONE_NAMESPACES), holds=False)
-    else:
-        steps += _when(_CLONE[column], 0, (_ANY_BIT, _CLONE_THREAD), holds=True)
+    table: dict[str, tuple[int | None, int | None]] = {}
+    if part != "program":
+        steps += _for_good(column, shared_files)
+        table |= {name: entry for name, entry in _DENIED.items() if name not in _FOR_A_ZYGOTE}
+        table |= _ON_SHARED_FILES if shared_files else {}
+    if part != "zygote":
+        steps += _once_forked(column, allow_fork, own_pid)
+        table |= {name: _DENIED[name] for name in _FOR_A_ZYGOTE}
+        table |= {} if allow_fork else _FORKING
+    denied = [entry[column] for entry in table.values()]
+    numbers_denied = sorted(number for number in denied if number is not None)
+    count = len(numbers_denied)
+    steps += [(_EQUAL, count - place, 0, number) for place, number in enumerate(numbers_denied)]
+    steps += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+def _for_good(column: int, shared_files: bool) -> list[tuple[int, int, int, int]]:
+    """What depends on arguments and can be refused to a zygote too."""
+    steps = [(_EQUAL, 0, 1, _CLONE3[column]), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
     steps += _when(_SOCKETPAIR[column], 0, (_EQUAL, _AF_UNIX), holds=True)
     for numbers in _OF_ITSELF:
         steps += _when(numbers[column], 0, (_EQUAL, 0), holds=True)
@@ -222,26 +248,26 @@ def program(
     steps += _unless_among(_IOCTL[column], 1, refused)
     steps += _unless_among(_FCNTL[column], 1, _OWNER_COMMANDS)
     if shared_files:
-        steps += _unless_among(_PRCTL[column], 0, _SET_DUMPABLE)
         for opening, argument in _OPENING:
             number = opening[column]
             if number is not None:
                 steps += _unless_truncating(number, argument)
+    return steps
+
+
+def _once_forked(
+    column: int, allow_fork: bool, own_pid: int | None
+) -> list[tuple[int, int, int, int]]:
+    """What depends on arguments and is refused to a program alone."""
+    if allow_fork:
+        steps = _when(_CLONE[column], 0, (_ANY_BIT, _CLONE_NAMESPACES), holds=False)
+    else:
+        steps = _when(_CLONE[column], 0, (_ANY_BIT, _CLONE_THREAD), holds=True)
     if own_pid is not None:
         for numbers in _SIGNALLING:
             steps += _when(numbers[column], 0, (_EQUAL, own_pid), holds=True)
         steps += [(_EQUAL, 0, 1, _TKILL[column]), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
-    table = {
-        **_DENIED,
-        **({} if allow_fork else _FORKING),
-        **(_ON_SHARED_FILES if shared_files else {}),
-    }
-    denied = [entry[column] for entry in table.values()]
-    numbers_denied = sorted(number for number in denied if number is not None)
-    count = len(numbers_denied)
-    steps += [(_EQUAL, count - place, 0, number) for place, number in enumerate(numbers_denied)]
-    steps += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERRNO | errno.EPERM)]
-    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+    return [*steps, *_unless_among(_PRCTL[column], 0, _SET_DUMPABLE)]
 
 
 def _when(
@@ -297,13 +323,19 @@ class Filter:
     """
 
     def __init__(
-        self, *, allow_fork: bool, own_pid: int | None, shared_files: bool = False
+        self,
+        *,
+        allow_fork: bool,
+        own_pid: int | None,
+        shared_files: bool = False,
+        part: Part = "whole",
     ) -> None:
         self._code = program(
             platform.machine() if supported() else sys.platform,
             allow_fork=allow_fork,
             own_pid=own_pid,
             shared_files=shared_files,
+            part=part,
         )
         self._buffer = ctypes.create_string_buffer(self._code, len(self._code))
         self._described = _Program(len(self._code) // 8, ctypes.cast(self._buffer, ctypes.c_void_p))

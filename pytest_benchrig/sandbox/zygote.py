@@ -1,5 +1,7 @@
 """A warm interpreter that forks one process per program, each in namespaces of its own.
 
+A judge gets no file system to write on: nothing of it could be left to the next one.
+
 The candidates' zygote never reads a job; the judges' zygote never reads a model's code before it
 has forked. Both run inside the outer sandbox and only one program at a time, so that whatever is
 left below a zygote after a program belongs to that program.
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 _MESSAGE = 1 << 16
 _FDS = 8
+_PID_INSIDE = 2
 _MOST_DESCRIPTORS = 256
 _USUAL_SIZE_MB = Limits().file_size_mb
 _TICK_MS = 5
@@ -94,7 +97,11 @@ class _Zygote:
             os.dup2(self._empty, stream)
         # Two, because the next program's starts while this one's is still there.
         self._sleepers = [syscalls.Sleeper(), syscalls.Sleeper()]
-        self._filters: dict[tuple[bool, int | None], seccomp.Filter] = {}
+        self._filters: dict[bool, seccomp.Filter] = {}
+        self._filter(False, _PID_INSIDE)
+        seccomp.Filter(
+            allow_fork=True, own_pid=None, shared_files=not self._nested, part="zygote"
+        ).install()
         # The process that holds a pid namespace open shares this one's memory: whoever might
         # reach it must find it closed, and no handler of Python's may run in it.
         syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
@@ -130,20 +137,16 @@ class _Zygote:
         self._alone = landlock.scopes_signals(landlock.version())
 
     def _filter(self, allow_fork: bool, own_pid: int | None) -> seccomp.Filter:
-        key = (allow_fork, own_pid if self._nested else None)
-        found = self._filters.get(key)
+        """The part of the filter that this process cannot put on itself, made ready once."""
+        found = self._filters.get(allow_fork) if self._nested else None
         if found is None:
-            found = seccomp.Filter(
-                allow_fork=allow_fork, own_pid=own_pid, shared_files=not self._nested
-            )
-            if self._nested:
-                self._filters[key] = found
+            found = seccomp.Filter(allow_fork=allow_fork, own_pid=own_pid, part="program")
+            self._filters[allow_fork] = found
         return found
 
     def serve(self) -> None:
         """Run one program after the other until the launcher hangs up."""
-        if self._nested:
-            self._ready = self._prepare()
+        self._ready = self._prepare()
         while True:
             message, fds, _, _ = socket.recv_fds(self._channel, _MESSAGE, _FDS)
             if not message:
@@ -160,10 +163,12 @@ class _Zygote:
             finally:
                 for fd in fds:
                     os.close(fd)
-        if self._nested:
-            # The next one is made ready while this one runs, out of sight of it.
+        forks = json.loads(message)["allow_fork"]
+        if self._nested or not forks:
+            # The next one is made ready while this one runs. Without namespaces it must not be
+            # taken for something that a program has left.
             self._ready = self._prepare()
-        self._answer(one, self._watch(one.pid))
+        self._answer(one, self._watch(one.pid), forks)
 
     def _prepare(self) -> _Waiting:
         """Fork a process that is contained already and waits for its program."""
@@ -204,7 +209,7 @@ class _Zygote:
             if watched >= 0:
                 os.close(watched)
 
-    def _answer(self, one: _Waiting, killed: bool) -> None:
+    def _answer(self, one: _Waiting, killed: bool, forks: bool) -> None:
         """End all that the program started, reap it, and tell the launcher."""
         pid, init = one.pid, one.init
         done: tuple[int, int, resource.struct_rusage | None] = (0, 0, None)
@@ -225,7 +230,7 @@ class _Zygote:
         answer = {
             "exit": None if killed else os.waitstatus_to_exitcode(status),
             "cpu_sec": usage.ru_utime + usage.ru_stime,
-            "clean": self._nested or self._nothing_left(),
+            "clean": self._nested or not forks or self._nothing_left(),
         }
         self._channel.send(json.dumps(answer).encode("ascii"))
 
@@ -253,8 +258,9 @@ class _Zygote:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             _close_all_but([channel.fileno()])
             if self._nested:
-                syscalls.unshare(syscalls.CLONE_NEWNS)
-                _mount_private(_USUAL_SIZE_MB, 0)
+                if self._role == "candidate":
+                    syscalls.unshare(syscalls.CLONE_NEWNS)
+                    _mount_private(_USUAL_SIZE_MB, 0)
                 os.chdir("/tmp")
             else:
                 syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -267,7 +273,7 @@ class _Zygote:
             kept = fds[: 1 if self._role == "candidate" else 3]
             _close_all_but(kept)
             if self._nested:
-                if wanted["file_size_mb"] != _USUAL_SIZE_MB:
+                if self._role == "candidate" and wanted["file_size_mb"] != _USUAL_SIZE_MB:
                     _mount_private(wanted["file_size_mb"], syscalls.MS_REMOUNT)
                 syscalls.drop_capabilities()
             self._limit_and_filter(wanted, size)
@@ -299,6 +305,10 @@ class _Zygote:
         apply_limits(wanted["limits"], size)
         allow_fork = wanted["allow_fork"]
         confined = self._nested or self._alone
+        if self._alone:
+            from pytest_benchrig.sandbox import landlock
+
+            landlock.keep_signals_inside()
         own_pid = None if allow_fork and confined else os.getpid()
         self._filter(allow_fork, own_pid).install()
 
@@ -314,11 +324,10 @@ class _Zygote:
 
 
 def _mount_private(size_mb: int, remount: int) -> None:
-    """Fresh file systems of this size for temporary files, or another size for them."""
+    """A fresh file system of this size for temporary files, or another size for it."""
     flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | remount
     options = f"size={size_mb}m,nr_inodes={size_mb * 256},mode=1777"
-    for path in ("/tmp", "/dev/shm"):
-        syscalls.mount("tmpfs", path, "tmpfs", flags, options)
+    syscalls.mount("tmpfs", "/tmp", "tmpfs", flags, options)
 
 
 def _close_all_but(kept: list[int]) -> None:

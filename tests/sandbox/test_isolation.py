@@ -436,10 +436,7 @@ class Leaky:
 
 def test_the_probe_sees_that_nothing_is_contained() -> None:
     leaky: Launcher = Leaky()
-    assert probe(leaky) in {
-        "a program was not contained: it changed a file of the user's",
-        "a program was not contained: it may send signals to other processes",
-    }
+    assert probe(leaky).startswith("a program was not contained: ")
 
 
 def test_an_unknown_level_is_refused() -> None:
