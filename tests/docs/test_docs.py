@@ -73,7 +73,8 @@ def test_the_readmes_scenario_loads() -> None:
 
 def test_links_lead_somewhere() -> None:
     for page in PAGES:
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8")):
+        prose = re.sub(r"```.*?```|`[^`]*`", "", page.read_text("utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)#:\s]+)\)", prose):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 

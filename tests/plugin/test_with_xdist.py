@@ -9,6 +9,7 @@ import pytest
 from tests.plugin.support import Project, Server
 
 TIMINGS = (
+    "disturbed",
     "floored",
     "concurrent",
     "samples",

@@ -1,0 +1,134 @@
+"""What can be refused before anything starts, with exit status 4."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from pytest_benchrig.active import Active
+from pytest_benchrig.items import unknown_suite
+
+
+def check_usage(active: Active) -> None:
+    """Fail early, with exit status 4, on what cannot work.
+
+    Raises:
+        pytest.UsageError: A threshold, directory, output or journal that cannot be.
+    """
+    from pytest_benchrig.core.thresholds import parse_threshold
+    from pytest_benchrig.reports.files import check_writable
+    from pytest_benchrig.sandbox.isolation import CHOICES
+
+    settings = active.settings
+    check_root(active)
+    if settings.sandbox not in CHOICES:
+        raise pytest.UsageError(
+            f"--benchrig-sandbox: unknown level {settings.sandbox!r}; choose one of "
+            + ", ".join(CHOICES)
+        )
+    for text in settings.thresholds:
+        try:
+            parse_threshold(text)
+        except ValueError as problem:
+            raise pytest.UsageError(f"--benchrig-threshold: {problem}") from None
+    for option, path in (("resume", settings.resume), ("replay", settings.replay)):
+        if path is not None and not path.is_file():
+            raise pytest.UsageError(f"--benchrig-{option}: {path} is not a file")
+    for path in settings.compare:
+        if not path.is_file():
+            raise pytest.UsageError(f"--benchrig-compare: {path} is not a file")
+    check_comparison(active)
+    if active.config.option.collectonly:
+        return
+    outputs = [settings.csv, settings.json, settings.markdown, settings.html]
+    try:
+        check_writable(settings.output_dir / "runs", is_dir=True)
+        for output in outputs:
+            if output is not None:
+                check_writable(output, is_dir=False)
+    except OSError as problem:
+        raise pytest.UsageError(
+            f"cannot write results: {problem}; choose another place with --benchrig-output-dir"
+        ) from None
+
+
+def check_root(active: Active) -> None:
+    """A path behind an option must not have become pytest's root directory.
+
+    pytest decides its root before plugins are known, so of ``--benchrig-output-dir /some/where`` it
+    takes the path for one to collect, and the project's own ini file is lost without a word.
+
+    Raises:
+        pytest.UsageError: That has happened.
+    """
+    config = active.config
+    words = [str(word) for word in config.invocation_params.args]
+    behind = [
+        (word, value)
+        for word, value in pairwise(words)
+        if word.startswith("--benchrig-") and "=" not in word and not value.startswith("-")
+    ]
+    here = config.invocation_params.dir
+    outside = [
+        (word, value)
+        for word, value in behind
+        if (here / value).exists() and here not in (here / value).resolve().parents
+    ]
+    if outside and config.rootpath != here and config.inipath is None:
+        word, value = outside[0]
+        raise pytest.UsageError(
+            f"pytest took {config.rootpath} for the root directory because of the path behind "
+            f"{word}; write {word}={value}, or give --rootdir"
+        )
+
+
+def check_comparison(active: Active) -> None:
+    """Read every baseline and limit before anything is measured.
+
+    Raises:
+        pytest.UsageError: One of them cannot be used.
+    """
+    from pytest_benchrig.core.regression import parse_regression
+
+    settings = active.settings
+    for text in settings.regressions:
+        try:
+            parse_regression(text)
+        except ValueError as problem:
+            raise pytest.UsageError(f"--benchrig-regression: {problem}") from None
+    if len(settings.compare_targets) not in (0, 2):
+        raise pytest.UsageError(
+            "--benchrig-compare-targets: expected two targets, as in 'ollama:a ollama:b'"
+        )
+    if settings.fail_on_regression and not (
+        settings.compare or settings.compare_targets or settings.interleave
+    ):
+        raise pytest.UsageError(
+            "--benchrig-fail-on-regression: nothing to compare with; add --benchrig-compare FILE"
+        )
+    if settings.interleave and getattr(active.config.option, "numprocesses", None):
+        raise pytest.UsageError(
+            "--benchrig-interleave measures targets side by side and runs without workers: "
+            "leave out -n"
+        )
+    if settings.resume is not None or settings.replay is not None:
+        active.earlier  # noqa: B018 - reads the file now, so that a broken one ends the run here
+    active.baselines  # noqa: B018 - likewise
+
+
+def only_scenarios(active: Active) -> bool:
+    """Whether no Python test can be collected, so that every suite is known before collection."""
+    known = (*active.directories, *active.named_files)
+    return all(Path(str(arg).split("::")[0]) in known for arg in active.config.args)
+
+
+def check_early_suites(active: Active) -> None:
+    """An unknown suite is a usage error before anything starts, where all suites are known."""
+    if not only_scenarios(active):
+        return
+    known = active.known_suites() | {"all"}
+    for name in active.settings.suites:
+        if name not in known:
+            raise unknown_suite(name, known)
