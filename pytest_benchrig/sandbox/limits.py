@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from pathlib import Path
 from typing import Any
 
 from pytest_benchrig.sandbox.launch import Limits
@@ -82,13 +81,15 @@ def base_tasks(*, own_user_namespace: bool, release: str, uid: int) -> int:
     return tasks_of_user(uid) + _STRANGERS
 
 
-def tasks_of_user(uid: int, proc: Path = Path("/proc")) -> int:
+def tasks_of_user(uid: int) -> int:
     """Processes and threads that run as a user."""
     count = 0
-    for entry in proc.glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if entry.stat().st_uid == uid:
-                count += entry.joinpath("task").stat().st_nlink - 2
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            # Processes end while they are counted.
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and entry.stat().st_uid == uid:
+                    count += os.stat(f"{entry.path}/task").st_nlink - 2  # noqa: PTH116 - as below
     return count
 
 

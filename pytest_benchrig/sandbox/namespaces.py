@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pytest_benchrig.sandbox import syscalls
+from pytest_benchrig.sandbox.syscalls import NOBODY
 from pytest_benchrig.sandbox.visible import DEVICES, Visible
 
-NOBODY = 65534
 SOURCES_INSIDE = "/benchrig"
 """Where the modules of both sides are shown."""
 
@@ -89,34 +89,18 @@ def enter(shown: Visible, sources: str, proc: int) -> None:
         syscalls.after_change_of_user()
 
 
-def map_single_user(proc: int, uid: int, gid: int) -> None:
-    """Be nobody in the new user namespace of this process, who is this user outside of it."""
-    write_at(proc, "self/setgroups", "deny")
-    write_at(proc, "self/uid_map", f"{NOBODY} {uid} 1")
-    write_at(proc, "self/gid_map", f"{NOBODY} {gid} 1")
-
-
-def write_at(folder: int, path: str, text: str) -> None:
-    """Write a file below an open folder."""
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        os.write(fd, text.encode("utf-8"))
-    finally:
-        os.close(fd)
-
-
 def _new_user(real_root: bool, proc: int) -> None:
     """A new user namespace: of a plain user alone, of root with nobody to become."""
     uid, gid = os.geteuid(), os.getegid()
     if not real_root:
         syscalls.unshare(syscalls.CLONE_NEWUSER)
-        map_single_user(proc, uid, gid)
+        syscalls.map_single_user(proc, uid, gid)
         return
     text = f"0 0 1\n{NOBODY} {NOBODY} 1\n"
 
     def write(pid: int) -> None:
-        write_at(proc, f"{pid}/uid_map", text)
-        write_at(proc, f"{pid}/gid_map", text)
+        syscalls.write_at(proc, f"{pid}/uid_map", text)
+        syscalls.write_at(proc, f"{pid}/gid_map", text)
 
     _with_helper(write)
 

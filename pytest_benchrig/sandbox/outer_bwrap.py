@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from pytest_benchrig.sandbox.namespaces import HOSTNAME, LINKS_TO_TMP, NOBODY, SOURCES_INSIDE
+from pytest_benchrig.sandbox.namespaces import HOSTNAME, LINKS_TO_TMP, SOURCES_INSIDE
 from pytest_benchrig.sandbox.stem import StemSettings
+from pytest_benchrig.sandbox.syscalls import NOBODY
 from pytest_benchrig.sandbox.visible import DEVICES, Visible
 
 _EMPTY = ("/dev", "/etc", "/tmp", "/var")

@@ -255,11 +255,13 @@ class _Run:
             now = time.monotonic()
             if "judge" in self._answers and wall is None:
                 wall = now - self.started
+                look = float("inf")
                 # A candidate that has nothing more to do ends by itself when the judge is gone.
                 deadline = now + _GRACE_SEC
             elif now >= deadline:
                 if wall is None:
                     wall = now - self.started
+                    look = float("inf")
                     cause = cause or "wall"
                 elif self._killed:
                     raise TimeoutError("a zygote does not end its program")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import struct
 import sys
 from typing import Literal, TypeAlias
@@ -183,9 +182,14 @@ class SeccompError(OSError):
     """The filter cannot be put in force here."""
 
 
+def _machine() -> str:
+    """The kind of processor, by the kernel's name."""
+    return os.uname().machine if hasattr(os, "uname") else ""
+
+
 def supported() -> bool:
     """Whether there is a table for this system; only the kernel knows whether it takes it."""
-    return sys.platform.startswith("linux") and platform.machine() in _ARCHITECTURES
+    return sys.platform.startswith("linux") and _machine() in _ARCHITECTURES
 
 
 def program(
@@ -331,7 +335,7 @@ class Filter:
         part: Part = "whole",
     ) -> None:
         self._code = program(
-            platform.machine() if supported() else sys.platform,
+            _machine() if supported() else sys.platform,
             allow_fork=allow_fork,
             own_pid=own_pid,
             shared_files=shared_files,

@@ -53,18 +53,17 @@ def main(text: str) -> None:
 
 
 def _run(settings: StemSettings) -> None:
-    from pytest_benchrig.sandbox.visible import Visible
-
-    shown = Visible(**settings.shown)
     if settings.way == "own":
         from pytest_benchrig.sandbox import namespaces
+        from pytest_benchrig.sandbox.visible import Visible
 
+        shown = Visible(**settings.shown)
         namespaces.enter(shown, settings.sources, settings.proc)
         _look_for_modules_in(namespaces.SOURCES_INSIDE)
     elif settings.real_root:
         from pytest_benchrig.sandbox import landlock
 
-        needed = [*shown.shown, settings.sources]
+        needed = [*settings.shown["shown"], settings.sources]
         landlock.leave_root(needed, reading=settings.way == "landlock")
         if settings.way == "landlock":
             # The stem outlives the launcher, to clean up behind it.

@@ -12,6 +12,9 @@ import signal
 import struct
 from typing import Any
 
+NOBODY = 65534
+"""The user and group that programs run as."""
+
 CLONE_VM = 0x00000100
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
@@ -136,6 +139,28 @@ def after_change_of_user() -> None:
     """
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     prctl(PR_SET_DUMPABLE, 1)
+
+
+def map_single_user(proc: int, uid: int, gid: int) -> None:
+    """Be nobody in the new user namespace of this process, who is this user outside of it.
+
+    Args:
+        proc: A descriptor of ``/proc``.
+        uid: The user outside.
+        gid: The group outside.
+    """
+    write_at(proc, "self/setgroups", "deny")
+    write_at(proc, "self/uid_map", f"{NOBODY} {uid} 1")
+    write_at(proc, "self/gid_map", f"{NOBODY} {gid} 1")
+
+
+def write_at(folder: int, path: str, text: str) -> None:
+    """Write a file below an open folder."""
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        os.write(fd, text.encode("utf-8"))
+    finally:
+        os.close(fd)
 
 
 def drop_capabilities() -> None:

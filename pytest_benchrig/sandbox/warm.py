@@ -14,10 +14,11 @@ from typing import IO, Any
 from pytest_benchrig.sandbox import boot
 from pytest_benchrig.sandbox.launch import Outcome, Program
 from pytest_benchrig.sandbox.limits import base_tasks
-from pytest_benchrig.sandbox.namespaces import NOBODY, SOURCES_INSIDE, is_real_root
+from pytest_benchrig.sandbox.namespaces import SOURCES_INSIDE, is_real_root
 from pytest_benchrig.sandbox.outer_bwrap import outer_command
 from pytest_benchrig.sandbox.pair_of_zygotes import ZygoteLostError, ZygotePair, settings_text
 from pytest_benchrig.sandbox.stem import StemSettings, Way
+from pytest_benchrig.sandbox.syscalls import NOBODY
 from pytest_benchrig.sandbox.visible import visible
 
 _FIXED = {

@@ -109,8 +109,6 @@ class _Zygote:
 
     def _nest(self, settings: StemSettings) -> None:
         """Step into a user namespace where this process may make namespaces for its programs."""
-        from pytest_benchrig.sandbox.namespaces import map_single_user
-
         uid, gid = os.geteuid(), os.getegid()
         syscalls.unshare(
             syscalls.CLONE_NEWUSER
@@ -118,7 +116,7 @@ class _Zygote:
             | syscalls.CLONE_NEWPID
             | syscalls.CLONE_NEWIPC
         )
-        map_single_user(settings.proc, uid, gid)
+        syscalls.map_single_user(settings.proc, uid, gid)
         if os.fork():
             os._exit(0)
         syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
