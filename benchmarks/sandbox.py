@@ -1,7 +1,9 @@
 """Programs per second at each level of the sandbox, beside a bare interpreter.
 
-Run from the repository root: ``python -m benchmarks.sandbox [--programs N]``. The unit of the
-ratio is the wall time of ``python -I -S -c pass`` on the same machine, in the same minute.
+Run from the repository root: ``python -m benchmarks.sandbox [--rounds N]``. Everything is measured
+in turns within one run, and the ratios are of medians: to ``python -c pass`` in a virtual
+environment without packages, and to ``python -I -S -c pass``. What belongs to the user's own
+interpreter, such as ``.pth`` files that run code, is in neither.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import venv
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,26 +35,39 @@ def merge(intervals):
     return out
 """
 ASSERTIONS = ("assert merge([[1, 3], [2, 6]]) == [[1, 6]]", "assert merge([]) == []")
+PASS = "python -c pass"
+ISOLATED = "python -I -S -c pass"
+BARE = "bare subprocess"
+
+Action = Callable[[], None]
 
 
-def bare(_: int) -> None:
-    """The unit: an interpreter that starts and ends."""
-    subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], check=True)
+def command(*words: str) -> Action:
+    """A command that must succeed."""
+
+    def run() -> None:
+        subprocess.run(words, check=True)
+
+    return run
 
 
-def subprocess_grader(_: int) -> None:
+def bare_grader(python: str) -> Action:
     """The same program and assertions in a bare subprocess, as most graders run them."""
-    with tempfile.NamedTemporaryFile("w", suffix=".py") as stream:
-        stream.write("\n".join((SOURCE, *ASSERTIONS)))
-        stream.flush()
-        subprocess.run([sys.executable, "-I", "-S", stream.name], check=True)
+
+    def run() -> None:
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as stream:
+            stream.write("\n".join((SOURCE, *ASSERTIONS)))
+            stream.flush()
+            subprocess.run([python, "-I", "-S", stream.name], check=True)
+
+    return run
 
 
-def graded(launcher: Launcher) -> Callable[[int], None]:
+def graded(launcher: Launcher) -> Action:
     """One program through a launcher; a wrong verdict ends the benchmark."""
 
-    def run(number: int) -> None:
-        job = job_of(f"token{number}", SOURCE, ASSERTIONS, ["merge"], site_packages=False)
+    def run() -> None:
+        job = job_of("token", SOURCE, ASSERTIONS, ["merge"], site_packages=False)
         outcome = launcher.run(Program(job, Limits(wall_sec=60)))
         if outcome.reports.count(b'"passed": true') != len(ASSERTIONS):
             raise SystemExit(f"level {launcher.level} gave a wrong verdict: {outcome}")
@@ -59,43 +75,75 @@ def graded(launcher: Launcher) -> Callable[[int], None]:
     return run
 
 
-def each(action: Callable[[int], None], count: int, workers: int) -> float:
-    """Wall seconds per program, with so many at once."""
+def turn(action: Action, count: int, workers: int) -> float:
+    """Wall seconds per program of one turn, with so many at once."""
     start = time.perf_counter()
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(action, range(count)))
+    if workers == 1:
+        for _ in range(count):
+            action()
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(lambda _: action(), range(count)))
     return (time.perf_counter() - start) / count
+
+
+def measure(actions: dict[str, Action], rounds: int, workers: int) -> dict[str, float]:
+    """The median of each over all rounds, each round taking every one in turn."""
+    taken: dict[str, list[float]] = {name: [] for name in actions}
+    for _ in range(rounds):
+        for name, action in actions.items():
+            taken[name].append(turn(action, 4 * workers, workers))
+    return {name: statistics.median(values) for name, values in taken.items()}
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def main() -> None:
     """Print one row for each way to run a program."""
     parser = argparse.ArgumentParser(description="Speed of the sandbox at each level.")
-    parser.add_argument("--programs", type=int, default=40, help="programs per row (default 40)")
-    count = parser.parse_args().programs
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    cores = cores or 1
-    each(bare, 5, 1)
-    unit = statistics.median(each(bare, max(5, count // 4), 1) for _ in range(4))
-    machine = f"Python {sys.version.split()[0]}, {cores} cores"
-    print(f"unit: python -I -S -c pass, {1000 * unit:.1f} ms ({machine})")
-    head = f"{'way':<22}{'cold':>7}{'ratio':>8}{'programs/s':>12}"
-    print(f"{head}{f'with {cores} at once':>20}")
-    rows: list[tuple[str, Callable[[int], None]]] = [
-        ("python -I -S -c pass", bare),
-        ("bare subprocess", subprocess_grader),
-    ]
-    for name in LEVELS:
-        launcher = choose(name)
-        if isinstance(launcher, Unavailable):
-            print(f"{name:<22}does not work here: {launcher.reason}")
-        else:
-            rows.append((name, graded(launcher)))
-    for name, action in rows:
-        cold = each(action, 1, 1)
-        one = each(action, count, 1)
-        many = each(action, count, cores)
-        figures = f"{cold / unit:>7.2f}{one / unit:>8.2f}{1 / one:>12.1f}{1 / many:>20.1f}"
-        print(f"{name:<22}{figures}")
+    parser.add_argument("--rounds", type=int, default=15, help="turns for each way (default 15)")
+    rounds = parser.parse_args().rounds
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(folder, symlinks=True)
+        python = str(Path(folder, "bin", "python"))
+        actions: dict[str, Action] = {
+            PASS: command(python, "-c", "pass"),
+            ISOLATED: command(python, "-I", "-S", "-c", "pass"),
+            BARE: bare_grader(python),
+        }
+        cold: dict[str, float] = {}
+        launchers: list[Launcher] = []
+        for name in LEVELS:
+            launcher = choose(name)
+            if isinstance(launcher, Unavailable):
+                print(f"{name}: not measured: {launcher.reason}")
+                continue
+            launchers.append(launcher)
+            # Whatever the probe has warmed is ended, so that the first program is a cold one.
+            launcher.close()
+            actions[name] = graded(launcher)
+            cold[name] = turn(actions[name], 1, 1)
+        alone = measure(actions, rounds, 1)
+        together = measure(actions, max(3, rounds // 2), cores())
+        for launcher in launchers:
+            launcher.close()
+    print(
+        f"Python {sys.version.split()[0]}, {cores()} cores; {PASS}: {1000 * alone[PASS]:.1f} ms, "
+        f"{ISOLATED}: {1000 * alone[ISOLATED]:.1f} ms"
+    )
+    print("ratios of wall time per program; cold is the first program, zygotes included")
+    print(f"{'':<22}{'to -c pass':>11}{'to -I -S':>10}{'cold':>7}{'1 worker':>11}{'all':>9}")
+    for name, seconds in alone.items():
+        first = f"{cold[name] / alone[PASS]:.2f}" if name in cold else ""
+        print(
+            f"{name:<22}{seconds / alone[PASS]:>11.2f}{seconds / alone[ISOLATED]:>10.2f}"
+            f"{first:>7}{1 / seconds:>9.0f}/s{1 / together[name]:>7.0f}/s"
+        )
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_benchrig.sandbox.isolation import survey
 from pytest_benchrig.sandbox.process import ProcessLauncher
 from pytest_benchrig.sandbox.runner import SandboxRunner
 
@@ -25,3 +26,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         if f"{name}_case" in metafunc.fixturenames:
             cases: list[dict[str, Any]] = json.loads((DATA / f"{name}.json").read_bytes())
             metafunc.parametrize(f"{name}_case", cases, ids=[case["id"] for case in cases])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say on which levels the tests of containment ran here, and why not on the others."""
+    outcomes = [entry for key in ("passed", "failed") for entry in terminalreporter.getreports(key)]
+    if any("tests/sandbox/" in report.nodeid for report in outcomes):
+        terminalreporter.section("levels of the sandbox on this machine")
+        for line in survey():
+            terminalreporter.line(line)
