@@ -18,6 +18,7 @@ from pytest_benchrig.sandbox.boot import (
 from pytest_benchrig.sandbox.inside import Settings
 from pytest_benchrig.sandbox.landlock import NOBODY
 from pytest_benchrig.sandbox.launch import Limits
+from pytest_benchrig.sandbox.outer_bwrap import folders_above
 from pytest_benchrig.sandbox.pair import (
     PairLauncher,
     Role,
@@ -79,7 +80,11 @@ class BwrapLauncher(PairLauncher):
         for key, value in environment("/tmp").items():
             options += ["--setenv", key, value]
         options += ["--setenv", "HOME", "/nonexistent"]
-        options += root_of(read_only_paths())
+        paths = read_only_paths()
+        for folder in [*folders_above(tuple(paths)), "/benchrig"]:
+            # Left to itself bwrap copies the mode of the folder outside, which may be closed.
+            options += ["--perms", "0755", "--dir", folder]
+        options += root_of(paths)
         options += ["--ro-bind", str(SOURCES), _FOLDER, "--proc", "/proc", "--dev", "/dev"]
         return options
 

@@ -42,7 +42,7 @@ def outer_command(
         options += ["--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY)]
     for link, target in shown.links:
         options += ["--symlink", target, link]
-    for folder in [*_folders_above(shown.shown), *_EMPTY]:
+    for folder in [*folders_above(shown.shown), *_EMPTY]:
         # Left to itself bwrap copies the mode of the folder outside, which may be closed.
         options += ["--perms", "0755", "--dir", folder]
     for path in shown.shown:
@@ -58,7 +58,7 @@ def outer_command(
     return [bwrap, *options, "--", *command]
 
 
-def _folders_above(paths: tuple[str, ...]) -> list[str]:
+def folders_above(paths: tuple[str, ...]) -> list[str]:
     """Every folder on the way to one of the paths, the outer ones first."""
     found = {str(folder) for path in paths for folder in PurePath(path).parents}
     return sorted(found - {"/"}, key=lambda path: (path.count("/"), path))
