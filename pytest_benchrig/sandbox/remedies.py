@@ -16,15 +16,6 @@ from pathlib import Path
 _CONTAINER_FILES = (".dockerenv", "run/.containerenv")
 _CONTAINER_GROUPS = ("docker", "kubepods", "containerd", "lxc", "libpod")
 
-APPARMOR_PROFILE = """\
-abi <abi/4.0>,
-include <tunables/global>
-profile bwrap /usr/bin/bwrap flags=(unconfined) {
-  userns,
-}
-"""
-"""Lets ``bwrap``, and nothing else, make user namespaces on Ubuntu 23.10 and later."""
-
 
 @dataclass(frozen=True, slots=True)
 class Facts:
