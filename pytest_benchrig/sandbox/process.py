@@ -277,7 +277,8 @@ def _outcome(
     cause: Cause = "" if ended else "wall"
     candidate = found.get("candidate") if found.get("candidate_ended") else None
     cpu = found.get("cpu_sec")
-    if candidate in (-signal.SIGXCPU, -signal.SIGKILL) and cpu is not None and cpu >= cpu_limit:
+    killed = candidate == -signal.SIGKILL and cpu is not None and cpu >= cpu_limit
+    if candidate == -signal.SIGXCPU or killed:
         cause = "cpu"
     return Outcome(
         reports=drain.kept(reading["report"]),
