@@ -28,6 +28,7 @@ DESCRIPTORS = ("report", "job", "stdout", "stderr", "judge_stderr", "status")
 MAX_SETTINGS = 1 << 16
 _SWEEP_SEC = 2.0
 _IDLE_SEC = 0.2
+_LAST_STEPS_SEC = 0.1
 _JUDGE_MEMORY_MB = 1024
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -239,6 +240,11 @@ def _wait(second: int, first: int) -> dict[str, Any]:
         signal.signal(signal.SIGTERM, _stop)
         while second in waiting:
             _reap(waiting, found, 0)
+        # What ended the candidate ended the judge too: let the kernel finish with the first.
+        deadline = time.monotonic() + _LAST_STEPS_SEC
+        while first in waiting and time.monotonic() < deadline:
+            if not _reap(waiting, found, os.WNOHANG):
+                time.sleep(0.0005)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     except _Stopped:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
