@@ -23,6 +23,7 @@ from pytest_benchrig.core.generation import JsonValue, RuntimeFault, Target
 from pytest_benchrig.core.record import Record
 from pytest_benchrig.core.request import RequestSettings, parse_option, sampling_of
 from pytest_benchrig.core.scenario import AnswerSpec, Scenario
+from pytest_benchrig.core.thinking import ReasoningParser
 from pytest_benchrig.engines import EngineInfo, start_engine
 from pytest_benchrig.execution import ItemResult, now, trip_breaker
 from pytest_benchrig.replaying import EarlierRun, replay_source
@@ -53,7 +54,6 @@ class Active:
     engines: dict[str, EngineInfo] = field(default_factory=dict)
     coordination: Coordination = field(default_factory=lambda: Coordination(None, ""))
     named_suites: frozenset[str] = frozenset()
-    own_pids: tuple[int, ...] = ()
     baseline: dict[str, Any] | None = None
     _loaded: dict[Path, LoadedFile] = field(default_factory=dict)
     _clients: dict[str, TargetClient] = field(default_factory=dict)
@@ -152,6 +152,12 @@ class Active:
                 line=scenario.line,
                 evaluator=spec.unknown_evaluator,
             )
+
+    @cached_property
+    def parser(self) -> ReasoningParser:
+        """Splits traces from answers by the tags of the settings."""
+        tags = self.settings.think_tags
+        return ReasoningParser(tags) if tags else ReasoningParser()
 
     @cached_property
     def extra_checks(self) -> dict[str, Any]:

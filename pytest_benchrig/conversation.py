@@ -9,9 +9,7 @@ from pytest_benchrig.client import TargetClient
 from pytest_benchrig.core import assemble
 from pytest_benchrig.core.generation import Message, RuntimeFault, ToolCall
 from pytest_benchrig.core.record import Outcome, Record
-from pytest_benchrig.core.request import plan_request
 from pytest_benchrig.core.scenario import Scenario, ToolUseSpec
-from pytest_benchrig.core.thinking import ReasoningParser
 
 if TYPE_CHECKING:
     from pytest_benchrig.active import Active
@@ -44,7 +42,7 @@ def converse(active: Active, client: TargetClient, scenario: Scenario, record: R
     """
     from pytest_benchrig.core.timing import timings_of
     from pytest_benchrig.core.tool_calls import judge_conversation, judge_turn, result_text
-    from pytest_benchrig.execution import with_window
+    from pytest_benchrig.execution import plan_run, with_window
 
     spec = scenario.spec
     if not isinstance(spec, ToolUseSpec):
@@ -58,20 +56,7 @@ def converse(active: Active, client: TargetClient, scenario: Scenario, record: R
             phase="request",
             remedy="Choose a model whose chat template has tools",
         )
-    tags = active.settings.think_tags
-    parser = ReasoningParser(tags) if tags else ReasoningParser()
-    uncached = record.run_index > 0
-    plan = plan_request(
-        scenario,
-        client.target.model,
-        active.request_settings,
-        run_index=record.run_index,
-        marker=active.marker() if uncached and not client.refuses_cache else "",
-        cache_prompt=not uncached,
-        model_context=client.model_context,
-        fixed_context=client.fixed_context,
-        can_think=client.target.runtime == "ollama" and bool(client.supports("thinking")),
-    )
+    plan = plan_run(active, client, scenario, record.run_index)
     record = assemble.with_plan(record, plan)
     messages = list(plan.request.messages)
     verdicts: list[TurnVerdict] = []
@@ -94,7 +79,7 @@ def converse(active: Active, client: TargetClient, scenario: Scenario, record: R
                 assemble.with_fault(record.replace(turns=list(failed.fields["turns"])), fault),
             ) from fault
         generation = measured.generation
-        split = parser.split(generation.text, generation.thinking)
+        split = active.parser.split(generation.text, generation.thinking)
         timings = timings_of(generation, request)
         record = with_window(assemble.with_generation(record, generation, split, timings), measured)
         latency += (generation.marks.end_ns - generation.marks.start_ns) / 1e9

@@ -23,7 +23,7 @@ from pytest_benchrig.core.scenario import (
     SpeedSpec,
     ToolUseSpec,
 )
-from pytest_benchrig.core.thinking import ReasoningParser, Split
+from pytest_benchrig.core.thinking import Split
 from pytest_benchrig.core.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -224,9 +224,7 @@ def judge_run(
     from pytest_benchrig.core.timing import timings_of
 
     generation = measured.generation
-    tags = active.settings.think_tags
-    parser = ReasoningParser(tags) if tags else ReasoningParser()
-    split = parser.split(generation.text, generation.thinking)
+    split = active.parser.split(generation.text, generation.thinking)
     timings = timings_of(generation, measured.request)
     record = assemble.with_generation(record, generation, split, timings)
     record = with_window(record, measured)

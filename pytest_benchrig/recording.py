@@ -98,12 +98,11 @@ class ItemRecord:
             yield
 
     def _observe(self, measured: Measured) -> None:
-        from pytest_benchrig.core.thinking import ReasoningParser
         from pytest_benchrig.core.timing import timings_of
         from pytest_benchrig.execution import with_window
 
         generation = measured.generation
-        split = ReasoningParser().split(generation.text, generation.thinking)
+        split = self._active.parser.split(generation.text, generation.thinking)
         last = measured.request.messages[-1]
         record = self._begin().replace(prompt=last.content, run_index=len(self._observed))
         record = assemble.with_generation(
@@ -150,11 +149,6 @@ class ItemRecord:
             started_at=now(),
             worker=self._active.worker,
         )
-
-    @property
-    def started(self) -> bool:
-        """Whether anything was measured or judged yet."""
-        return bool(self._observed or self._verdict or self.result or self._metrics)
 
     def finish(
         self, *, failed_call: str = "", error: str = "", skipped: str = ""

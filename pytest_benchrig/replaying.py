@@ -11,9 +11,8 @@ import pytest
 from pytest_benchrig.core import assemble
 from pytest_benchrig.core.generation import Generation, RuntimeFault, Target, TimingMarks, ToolCall
 from pytest_benchrig.core.record import Record
-from pytest_benchrig.core.runfile import RunFile, load_run
+from pytest_benchrig.core.runfile import RunFile, latest_attempts, load_run
 from pytest_benchrig.core.scenario import ContextSpec, Scenario, ToolUseSpec
-from pytest_benchrig.core.thinking import ReasoningParser
 
 if TYPE_CHECKING:
     from pytest_benchrig.active import Active
@@ -41,15 +40,12 @@ class EarlierRun:
             run = load_run(path.read_text("utf-8"))
         except (OSError, ValueError) as problem:
             raise pytest.UsageError(f"{path}: {problem}") from None
-        found: dict[tuple[str, str, str], list[Record]] = {}
-        for record in run.records:
+        found: dict[tuple[str, str, str], tuple[Record, ...]] = {}
+        for record in latest_attempts(run.records):
             if record.phase == "measured":
-                found.setdefault((record.suite, record.task_id, record.target), []).append(record)
-        latest = {
-            key: tuple(r for r in records if r.attempt == max(x.attempt for x in records))
-            for key, records in found.items()
-        }
-        return cls(path, run, latest)
+                key = (record.suite, record.task_id, record.target)
+                found[key] = (*found.get(key, ()), record)
+        return cls(path, run, found)
 
     def result_of(self, active: Active, scenario: Scenario, target: Target) -> ItemResult | None:
         """The item's earlier result: all its runs judged, the scenario unchanged; else ``None``."""
@@ -179,11 +175,7 @@ def _again(active: Active, scenario: Scenario, record: Record) -> Record:
 
         verdict = judge_stored(scenario.spec, record.turns or [])
     else:
-        split = (
-            ReasoningParser(active.settings.think_tags).split(generation.text, record.thinking)
-            if (active.settings.think_tags)
-            else ReasoningParser().split(generation.text, record.thinking)
-        )
+        split = active.parser.split(generation.text, record.thinking)
         if record.truncated_thinking and not record.response:
             split = type(split)("", record.thinking, True, True)
         cut_off = bool(record.truncated)

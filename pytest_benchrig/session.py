@@ -46,7 +46,6 @@ def activate(config: pytest.Config, settings: Settings) -> None:
         data = config.workerinput["benchrig"]  # type: ignore[attr-defined]
         active.from_controller(data)
         active.coordination = Coordination(Path(data["directory"]), worker)
-        active.own_pids = (os.getpid(), os.getppid())
         choose_arguments(active)
     else:
         choose_arguments(active)

@@ -17,7 +17,13 @@ from typing import Any
 from pytest_benchrig.sandbox.decoys import TOLERATED, decoys, extremes, shuffled, unrelated
 from pytest_benchrig.sandbox.layouts import HELD, LAYOUTS, layout_of, mro_of
 from pytest_benchrig.sandbox.peer import Peer
-from pytest_benchrig.sandbox.proxy import COMPARISONS, OPERATIONS, RemoteMeta
+from pytest_benchrig.sandbox.proxy import (
+    ARITHMETIC,
+    COMPARISONS,
+    OPERATIONS,
+    REFLECTED,
+    RemoteMeta,
+)
 from pytest_benchrig.sandbox.wire import PeerGone, ProtocolError
 
 ASSERTION_MODULE = "assertions"
@@ -26,25 +32,7 @@ ASSERTION_MODULE = "assertions"
 _LEAKING = frozenset(["sub", "rsub", "truediv", "rtruediv", "xor", "rxor"])
 """Arithmetic by which an expected number can reach the candidate just before a tolerance check."""
 
-_OPERATORS = frozenset(
-    [
-        "add",
-        "sub",
-        "mul",
-        "matmul",
-        "truediv",
-        "floordiv",
-        "mod",
-        "divmod",
-        "pow",
-        "lshift",
-        "rshift",
-        "and",
-        "or",
-        "xor",
-    ]
-)
-_ARITHMETIC = _OPERATORS | {f"r{name}" for name in _OPERATORS}
+_ARITHMETIC = frozenset((*ARITHMETIC, *REFLECTED))
 _NUMBERS = frozenset((int, float, complex, Decimal, Fraction))
 _MEASURED = _NUMBERS | {dt.date, dt.datetime, dt.timedelta, dt.time}
 _TOLD_DUNDERS = frozenset(
