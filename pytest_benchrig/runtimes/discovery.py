@@ -290,10 +290,14 @@ def _by_file_name(model: str, models: Sequence[ModelInfo]) -> ModelInfo | None:
     return None
 
 
-def _embedded_line() -> str:
+def _first_known() -> str:
     from pytest_benchrig.runtimes.models import KNOWN_MODELS
 
-    return f"embedded: never taken by itself; name it, as in embedded:{next(iter(KNOWN_MODELS))}"
+    return f"embedded:{next(iter(KNOWN_MODELS))}"
+
+
+def _embedded_line() -> str:
+    return f"embedded: never taken by itself; name it, as in {_first_known()}"
 
 
 def _embedded_result() -> ProbeResult:
@@ -305,6 +309,6 @@ def _embedded_result() -> ProbeResult:
     if not version:
         error = "the package xllamacpp is not installed: pip install 'pytest-benchrig[embedded]'"
         return ProbeResult("embedded", str(models_dir()), error=error)
-    return ProbeResult(
-        "embedded", str(models_dir()), Identity("embedded", version), models.list_models()
-    )
+    here = models.list_models()
+    error = "" if here else f"no model fetched yet: --benchrig-pull {_first_known()}"
+    return ProbeResult("embedded", str(models_dir()), Identity("embedded", version), here, error)

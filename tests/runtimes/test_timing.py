@@ -160,6 +160,16 @@ def test_swallowed_tokens_of_a_tool_call_make_no_rate() -> None:
     assert "tool calls" in timings.unmeasured["eval_tok_per_sec"]
 
 
+def test_an_estimate_cannot_tell_swallowed_tokens_of_a_tool_call() -> None:
+    calls = (ToolCall("f", '{"a": 1}'),)
+    timings = timings_of(
+        stream(*steady(4), kinds="c" * 4, usage=Usage(None, None, None), tool_calls=calls)
+    )
+    assert timings.usage_estimated
+    assert timings.eval_tok_per_sec is None
+    assert "tool calls" in timings.unmeasured["eval_tok_per_sec"]
+
+
 @pytest.mark.parametrize(
     ("usage", "marker", "mode", "prefill"),
     [

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import pytest_benchrig
 from pytest_benchrig.sandbox import reaper
 from pytest_benchrig.sandbox.bwrap import find
 from pytest_benchrig.sandbox.isolation import LEVELS, choose
@@ -210,10 +213,19 @@ for level in {levels!r}:
 """
 
 
+@pytest.fixture
+def readable_copy() -> Iterator[Path]:
+    """A folder with the package that any user can read, wherever the checkout lies."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        package = Path(pytest_benchrig.__file__).parent
+        shutil.copytree(package, Path(folder, package.name))
+        yield Path(folder)
+
+
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs to be root")
-def test_plain_users_are_contained_too() -> None:
+def test_plain_users_are_contained_too(readable_copy: Path) -> None:
     """Root becomes a plain user; its own interpreter may lie where that user cannot go."""
-    root = Path(__file__).parents[2]
     for python in (sys.executable, "/usr/bin/python3"):
         check = "import sys; assert sys.version_info >= (3, 10)"
         if _as_user([python, "-c", check]).returncode == 0:
@@ -221,7 +233,7 @@ def test_plain_users_are_contained_too() -> None:
     else:
         pytest.skip("no interpreter of 3.10 or later that a plain user can run")
     levels = [name for name in LEVELS if not isinstance(choose(name), Unavailable)]
-    program = PROGRAM.format(root=str(root), levels=levels)
+    program = PROGRAM.format(root=str(readable_copy), levels=levels)
     done = _as_user([python, "-B", "-c", program])
     assert done.stdout.splitlines() == [f"{name} pass" for name in levels], done.stderr
 
