@@ -217,7 +217,7 @@ for level in {levels!r}:
 def readable_copy() -> Iterator[Path]:
     """A folder with the package that any user can read, wherever the checkout lies."""
     with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o755)
+        Path(folder).chmod(0o755)
         package = Path(pytest_benchrig.__file__).parent
         shutil.copytree(package, Path(folder, package.name))
         yield Path(folder)
