@@ -88,7 +88,7 @@ def test_ci_runs_the_readmes_own_command() -> None:
 
 
 HOSTS = {"127.0.0.1", "localhost", "gpu", "gpu.lan", "host", "json-schema.org", "github.com"}
-"""Every host that the package and its documents may name: loopback, made-up ones, two references."""
+"""The hosts that package and documents may name: loopback, made-up ones, two references."""
 
 
 def test_nothing_names_a_place_outside_the_project() -> None:
