@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_benchrig.core.counts import believed
 from pytest_benchrig.core.generation import (
     Generation,
     JsonValue,
@@ -177,7 +178,7 @@ class TargetClient:
             window = self._active.sampler.window(serving)
             window.open()
             try:
-                generation = runtime.generate(request)
+                generation = believed(runtime.generate(request), request)
             finally:
                 report = window.close()
         placement = Placement()

@@ -80,13 +80,14 @@ def with_generation(
 def with_thinking_tokens(record: Record, split: Split) -> Record:
     """Tokens of the trace and their share of the completion.
 
-    The server's own count where it sends one (a 0 beside a trace is none), else in proportion of
-    characters, flagged ``thinking_tokens_estimated``.
+    The server's own count where it sends one (a 0 beside a trace is none), also for thinking that
+    it does not show; else in proportion of characters, flagged ``thinking_tokens_estimated``.
     """
     completion = record.completion_tokens
     if not split.trace:
-        share = 0.0 if completion else None
-        return record.replace(thinking_tokens=record.thinking_tokens or 0, thinking_share=share)
+        unseen = record.thinking_tokens or 0
+        share = min(unseen, completion) / completion if completion else None
+        return record.replace(thinking_tokens=unseen, thinking_share=share)
     if completion is None:
         return record.replace(thinking_tokens=record.thinking_tokens or None)
     tokens, flags = record.thinking_tokens, record.flags

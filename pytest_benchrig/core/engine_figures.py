@@ -6,6 +6,9 @@ from pytest_benchrig.core.generation import EngineTimings
 
 MIN_WINDOW_SEC = 0.001
 """A decode window is never taken shorter."""
+MOST_DECODED_PER_SEC = 1e6
+MOST_PREFILLED_PER_SEC = 1e9
+"""No engine is within a factor of a hundred of these for one request."""
 
 
 def implausible(engine: EngineTimings) -> str:
@@ -19,6 +22,10 @@ def implausible(engine: EngineTimings) -> str:
         return "a prompt was processed in no time"
     if decode == 0 and (engine.decode_tokens or 0) > 1:
         return "tokens were decoded in no time"
+    if (engine.decode_tok_per_sec or 0) > MOST_DECODED_PER_SEC:
+        return f"{engine.decode_tok_per_sec:.3g} decoded tokens a second are none of a model"
+    if prompt and (engine.prompt_tokens or 0) / prompt > MOST_PREFILLED_PER_SEC:
+        return f"a prompt of {engine.prompt_tokens:,} tokens was read in {prompt:.3g} s"
     if decode and total and decode >= total:
         return "decoding is said to have taken the whole request"
     if decode and prompt and decode == prompt:

@@ -18,6 +18,7 @@ FLAG_MEANINGS: Mapping[str, str] = {
     "concurrent": "other requests of the session in flight; timings not averaged",
     "unverified": "host load could not be seen; blocks nothing",
     "usage_estimated": "token counts are estimates; token rates not averaged",
+    "usage_refused": "a token count of the server that cannot be true; see the records' notes",
     "cpu_fallback": "ran on the CPU although a GPU was asked for; blocks nothing",
     "prompt_truncated": "the server cut the prompt to its window",
     "tools_dropped": "the chat template dropped the tools",

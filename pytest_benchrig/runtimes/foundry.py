@@ -15,8 +15,8 @@ from urllib.parse import quote
 from pytest_benchrig.core.generation import Generation, JsonValue, ModelInfo, Request, RuntimeFault
 from pytest_benchrig.runtimes.endpoints import PORTS, foundry_daemon_url
 from pytest_benchrig.runtimes.faults import fault_of_status, model_not_found
+from pytest_benchrig.runtimes.figures import whole_number
 from pytest_benchrig.runtimes.openai import OpenAIRuntime, find_model
-from pytest_benchrig.runtimes.openai_reply import whole_number
 
 _LOAD_TIMEOUT_SEC = 600.0
 

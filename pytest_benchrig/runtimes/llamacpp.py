@@ -18,8 +18,9 @@ from pytest_benchrig.core.generation import (
     Usage,
 )
 from pytest_benchrig.runtimes.faults import fault_of_status
+from pytest_benchrig.runtimes.figures import number, whole_number
 from pytest_benchrig.runtimes.openai import OpenAIRuntime, find_model
-from pytest_benchrig.runtimes.openai_reply import ChatReply, number, whole_number
+from pytest_benchrig.runtimes.openai_reply import ChatReply
 
 _LOAD_TIMEOUT_SEC = 600.0
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from pytest_benchrig.core.generation import JsonValue, ModelInfo, Placement
 from pytest_benchrig.runtimes.faults import fault_of_status
+from pytest_benchrig.runtimes.figures import number, whole_number
 from pytest_benchrig.runtimes.openai import OpenAIRuntime, find_model
-from pytest_benchrig.runtimes.openai_reply import number, whole_number
 
 _LOAD_TIMEOUT_SEC = 600.0
 

@@ -25,6 +25,7 @@ from pytest_benchrig.core.generation import (
 )
 from pytest_benchrig.runtimes.endpoints import PORTS
 from pytest_benchrig.runtimes.faults import fault_of_status, model_not_found
+from pytest_benchrig.runtimes.figures import whole_number
 from pytest_benchrig.runtimes.http import Endpoint, HttpClient
 from pytest_benchrig.runtimes.identify import identify
 from pytest_benchrig.runtimes.ollama_models import (
@@ -39,7 +40,6 @@ from pytest_benchrig.runtimes.ollama_models import (
 )
 from pytest_benchrig.runtimes.ollama_reply import OllamaReply
 from pytest_benchrig.runtimes.ollama_request import body_of
-from pytest_benchrig.runtimes.openai_reply import whole_number
 from pytest_benchrig.runtimes.stream import StreamClient
 
 _LOAD_TIMEOUT_SEC = 600.0

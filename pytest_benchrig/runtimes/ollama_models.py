@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pytest_benchrig.core.generation import JsonValue, Message, ModelInfo
 from pytest_benchrig.runtimes.clock import StampedEvent
-from pytest_benchrig.runtimes.openai_reply import whole_number
+from pytest_benchrig.runtimes.figures import whole_number
 from pytest_benchrig.runtimes.reply import Reply, decode_event
 
 DEFAULT_TAG = "latest"

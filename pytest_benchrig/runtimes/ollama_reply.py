@@ -14,7 +14,7 @@ from pytest_benchrig.core.generation import EngineTimings, JsonValue, Usage
 from pytest_benchrig.core.timing import QUEUE_SEC, RELOAD_SEC
 from pytest_benchrig.runtimes.clock import StampedEvent
 from pytest_benchrig.runtimes.faults import ServerError, excerpt
-from pytest_benchrig.runtimes.openai_reply import number, whole_number
+from pytest_benchrig.runtimes.figures import number, whole_number
 from pytest_benchrig.runtimes.raw_json import elements, find, members
 from pytest_benchrig.runtimes.reply import ErrorInStream, Garbage, Reply, decode_event
 
@@ -108,7 +108,8 @@ class OllamaReply(Reply):
             raise ErrorInStream(ServerError("the server gave the done_reason 'error'"))
         self.finish_reason = reason if isinstance(reason, str) else ""
         self.usage = Usage(
-            whole_number(value.get("prompt_eval_count")), whole_number(value.get("eval_count"))
+            self.count("prompt_tokens", value.get("prompt_eval_count")),
+            self.count("completion_tokens", value.get("eval_count")),
         )
         self.engine_timings = engine_timings_of(value)
         self._tell(self.engine_timings)

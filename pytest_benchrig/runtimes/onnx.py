@@ -28,8 +28,8 @@ from pytest_benchrig.core.generation import (
 from pytest_benchrig.runtimes.children import ChildProcess, log_tail, open_log, package_folder
 from pytest_benchrig.runtimes.clock import now_ns
 from pytest_benchrig.runtimes.faults import ServerError, kind_of_error
+from pytest_benchrig.runtimes.figures import whole_number
 from pytest_benchrig.runtimes.onnx_messages import OnnxReply, body_of
-from pytest_benchrig.runtimes.openai_reply import whole_number
 
 CONFIG = "genai_config.json"
 _PACKAGE = "onnxruntime_genai"

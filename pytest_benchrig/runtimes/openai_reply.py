@@ -15,10 +15,12 @@ from typing import Any
 from pytest_benchrig.core.generation import JsonValue, Usage
 from pytest_benchrig.runtimes.clock import StampedEvent
 from pytest_benchrig.runtimes.faults import ServerError, decode_json, error_in, excerpt
+from pytest_benchrig.runtimes.figures import whole_number
 from pytest_benchrig.runtimes.reply import ErrorInStream, Garbage, Reply, decode_event
 from pytest_benchrig.runtimes.sse import GARBAGE
 
 _DONE = b"[DONE]"
+_PARTS = ("prompt", "completion")
 _GGUF = re.compile(r"(?:-\d{5}-of-\d{5})?\.gguf\Z", re.IGNORECASE)
 
 
@@ -89,7 +91,7 @@ class ChatReply(Reply):
                 self.note(f"asked for the model {self._asked_model!r}, {model!r} answered")
         usage = value.get("usage")
         if isinstance(usage, dict):
-            self.usage = usage_of(usage)
+            self.usage = self._usage_of(usage)
         total = self.running_total(value)
         self._chunk_tokens = None
         if total is not None:
@@ -97,6 +99,25 @@ class ChatReply(Reply):
                 self._chunk_tokens = total - self._counted
             self._counted = total
         self.extra(value)
+
+    def _usage_of(self, usage: Mapping[str, JsonValue]) -> Usage:
+        """OpenAI's usage object; a thinking count of 0 is vLLM's "not counted".
+
+        Tokens of a prediction that was rejected are billed as completion but are not in the reply.
+        """
+        prompt, completion = (usage.get(f"{name}_tokens_details") for name in _PARTS)
+        prompt = prompt if isinstance(prompt, dict) else {}
+        completion = completion if isinstance(completion, dict) else {}
+        count = self.count("completion_tokens", usage.get("completion_tokens"))
+        rejected = whole_number(completion.get("rejected_prediction_tokens")) or 0
+        if count is not None and rejected < count:
+            count -= rejected
+        return Usage(
+            self.count("prompt_tokens", usage.get("prompt_tokens")),
+            count,
+            self.count("cached_prompt_tokens", prompt.get("cached_tokens")),
+            self.count("thinking_tokens", completion.get("reasoning_tokens")) or None,
+        )
 
     def _choice(self, ns: int, choice: Mapping[str, JsonValue]) -> None:
         delta = choice.get("delta")
@@ -193,39 +214,6 @@ def same_model(asked: str, served: str) -> bool:
 
 def _plain(name: str) -> str:
     return _GGUF.sub("", name.strip().replace("\\", "/").lower())
-
-
-def usage_of(usage: Mapping[str, JsonValue]) -> Usage:
-    """OpenAI's usage object; a thinking count of 0 is vLLM's "not counted"."""
-    prompt_details = usage.get("prompt_tokens_details")
-    completion_details = usage.get("completion_tokens_details")
-    cached = thinking = None
-    if isinstance(prompt_details, dict):
-        cached = whole_number(prompt_details.get("cached_tokens"))
-    if isinstance(completion_details, dict):
-        thinking = whole_number(completion_details.get("reasoning_tokens")) or None
-    return Usage(
-        whole_number(usage.get("prompt_tokens")),
-        whole_number(usage.get("completion_tokens")),
-        cached,
-        thinking,
-    )
-
-
-def whole_number(value: JsonValue) -> int | None:
-    """A count as JSON may hold it, ``None`` for anything that is none."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if value != value or value < 0 or value != int(value):
-        return None
-    return int(value)
-
-
-def number(value: JsonValue) -> float | None:
-    """A finite measure that is not negative, ``None`` for anything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if 0 <= value < float("inf") else None
 
 
 def _foreign(event: StampedEvent) -> Exception:

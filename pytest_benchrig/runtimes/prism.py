@@ -20,8 +20,9 @@ from pytest_benchrig.core.generation import (
 )
 from pytest_benchrig.runtimes.endpoints import PORTS
 from pytest_benchrig.runtimes.faults import fault_of_status
+from pytest_benchrig.runtimes.figures import number
 from pytest_benchrig.runtimes.openai import OpenAIRuntime, find_model
-from pytest_benchrig.runtimes.openai_reply import ChatReply, number
+from pytest_benchrig.runtimes.openai_reply import ChatReply
 
 _HEALTH_PATHS = ("/health", "/v1/health", "/v1/status")
 _LOAD_TIMEOUT_SEC = 600.0

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
+from pytest_benchrig.core.counts import REFUSED_FLAG, refusal
 from pytest_benchrig.core.generation import (
     EMPTY,
     Arrival,
@@ -19,6 +20,7 @@ from pytest_benchrig.core.generation import (
 from pytest_benchrig.core.thinking import StreamSplitter
 from pytest_benchrig.runtimes.clock import StampedEvent
 from pytest_benchrig.runtimes.faults import ServerError, error_in, excerpt
+from pytest_benchrig.runtimes.figures import whole_number
 
 _decode = json.JSONDecoder().decode
 
@@ -142,6 +144,19 @@ class Reply:
         self._calls[index] = (known[0] or name, known[1] + arguments, known[2] or call_id)
         if name or arguments:
             self.arrivals.append(Arrival(ns, "tool_call", tokens))
+
+    def count(self, name: str, value: JsonValue) -> int | None:
+        """A count that the server sent; one that is no number of tokens is refused and said.
+
+        Args:
+            name: Its field of the usage.
+            value: As it was sent.
+        """
+        count = whole_number(value)
+        if count is None and value is not None:
+            self.flag(REFUSED_FLAG)
+            self.note(refusal(name, f"{excerpt(repr(value).encode())} is no number of tokens"))
+        return count
 
     @property
     def text(self) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pytest_benchrig.core.generation import JsonValue, ModelInfo
+from pytest_benchrig.runtimes.figures import whole_number
 from pytest_benchrig.runtimes.openai import OpenAIRuntime
-from pytest_benchrig.runtimes.openai_reply import whole_number
 
 
 class VllmRuntime(OpenAIRuntime):
