@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from pytest_benchrig.core.final_answer import marked_values, wanted_values
+from pytest_benchrig.core.html_tags import without_tags
 from pytest_benchrig.core.latex import boxes, simplify_latex
 from pytest_benchrig.core.matching import Haystack, fullmatch, search
 from pytest_benchrig.core.number_words import last_number_in_words
@@ -97,7 +98,7 @@ def exact_or_contains(spec: AnswerSpec, answer: str) -> Finding:
 def regex(spec: AnswerSpec, answer: str) -> Finding:
     """An accepted pattern matches in the last 300 characters of the collapsed reply."""
     rule = "regex: an accepted pattern matches in the last 300 characters of the collapsed answer"
-    plain = simplify_latex(answer)
+    plain = without_tags(simplify_latex(answer), " ")
     patterns = spec.accepted_patterns or (re.escape(collapse(spec.expected_answer)),)
     for collapsed in (collapse, collapse_between):
         end = _end(plain, collapsed)

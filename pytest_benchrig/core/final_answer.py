@@ -7,16 +7,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pytest_benchrig.core.html_tags import broken_into_lines, without_tags
 from pytest_benchrig.core.latex import simplify_latex
 from pytest_benchrig.core.scenario import AnswerSpec
 from pytest_benchrig.core.text import normalise
 
-_TAG = re.compile(
-    r"</?(?:b|strong|i|em|u|s|p|br|hr|span|div|code|pre|kbd|tt|mark|small|big|sub|sup|font|center|"
-    r"h[1-6]|ul|ol|li|table|thead|tbody|tr|td|th|blockquote|section|details|summary)"
-    r"(?:\s[^<>\n]{0,200})?\s?/?>",
-    re.IGNORECASE,
-)
 _WORD = "final"
 _DRESS = r"[*_`~]{0,8}"
 _GAP = r"[ \t]{0,40}"
@@ -24,14 +19,33 @@ _MARKER = re.compile(
     rf"(?P<words>{_DRESS}final{_DRESS}[ \t]{_GAP}{_DRESS}answer(?![^\W_]))"
     rf"(?P<dress1>{_GAP}{_DRESS})"
     rf"(?P<is>{_GAP}{_DRESS}is(?![\w']){_DRESS})?(?P<dress2>{_GAP}{_DRESS}{_GAP})"
-    rf"(?P<sign>[:=|]|-{{1,3}}(?![0-9.])|[–—](?![0-9])|—)?(?P<dress3>{_DRESS})(?P<more>{_GAP}:?)",
+    rf"(?P<sign>[:=|]|-{{1,3}}(?![0-9.])|[‒–—―](?![0-9])|—)?(?P<dress3>{_DRESS})(?P<more>{_GAP}:?)",
     re.IGNORECASE,
 )
 _PREFIX = re.compile(r"(?:[\W_]|(?<![^\s(*_])[0-9]{1,3}[.)](?=[ \t*_]))*")
 _LIST_MARK = re.compile(r"(?:[-*+•‣◦▪●–]|[0-9]{1,3}[.)]|\([0-9]{1,3}\))(?=[ \t])[ \t]+")
-_ONLY_DRESS = re.compile(r"[\s*_`~#>|:=\-–—.]*")
+_ONLY_DRESS = re.compile(r"[\s*_`~#>|:=\-‒–—―.]*")
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*[\w+-]*[ \t]*")
-_QUOTES = {'"': '"', "“": "”", "”": "”", "„": "”", "«": "»", "»": "«", "‘": "’", "'": "'", "`": "`"}
+_QUOTES = {
+    '"': '"',
+    "“": "”“",
+    "”": "”",
+    "„": "”“",
+    "«": "»",
+    "»": "«",
+    "‹": "›",
+    "›": "‹",
+    "‘": "’",
+    "’": "’",
+    "‚": "‘’",
+    "「": "」",
+    "『": "』",
+    "'": "'",
+    "`": "`",
+}
+"""Quotation marks, each with those that may close it."""
+_CLOSING_QUOTES = frozenset("".join(_QUOTES.values()))
+_TEX_QUOTES = re.compile(r"``([^`'\n]+)''")
 _THOUSANDS = re.compile(
     r"(?<![0-9.,])(?<![0-9] )[1-9][0-9]{0,2}"
     r"(?:(?:,[0-9]{3})+(?!,?[0-9]| [0-9])|(?: [0-9]{3})+(?![ ,]?[0-9]{3}|[0-9]))"
@@ -45,6 +59,7 @@ _PAIRS = (
     re.compile(r"~~(?=\S)(.+?)(?<=\S)~~"),
     re.compile(r"(`+)(?!`)\s?(.+?)\s?(?<!`)\1(?!`)"),
 )
+_OTHER_EMOJI = frozenset(map(ord, "⌚⌛⭐⭕▶◀⤴⤵⬅⬆⬇⬛⬜‼⁉㊗㊙"))
 _PREDICATES = frozenset(
     [
         "above",
@@ -125,8 +140,11 @@ def marked_values(answer: str) -> tuple[str, ...]:
     if _WORD not in (lowered := answer.lower()):
         return ()
     plain = answer
-    if "\\" in answer or "{,}" in answer:
-        plain = simplify_latex(answer)
+    if "<" in plain:
+        plain = broken_into_lines(plain)
+    if "\\" in plain or "{,}" in plain:
+        plain = simplify_latex(plain)
+    if plain is not answer:
         lowered = plain.lower()
     lines = plain.split("\n")
     found: tuple[str, ...] = ()
@@ -153,7 +171,7 @@ def _markers(lines: list[str], lowered: str) -> Iterator[_Marked]:
         position = lowered.find("\n", found)
         if position < 0:
             position = len(lowered)
-        line = simplify_latex(_TAG.sub("", _unescaped(raw)))
+        line = simplify_latex(without_tags(_unescaped(raw)))
         prefix = _PREFIX.match(line)
         first_word = prefix.end() if prefix else 0
         for match in reversed(list(_MARKER.finditer(line))):
@@ -221,7 +239,8 @@ def value_forms(text: str, *, quoted: bool) -> tuple[str, ...]:
         return (raw,)
     if not raw.strip(" \t*_`~#|"):
         return ()
-    raw = _TAG.sub("", _unescaped(raw)).strip().strip("|").strip()
+    raw = _TEX_QUOTES.sub(r'"\1"', without_tags(_unescaped(raw)))
+    raw = raw.strip().strip("|").strip()
     bare = _without_markdown(raw)
     if not bare.strip():
         return ()
@@ -262,9 +281,9 @@ def _without_markdown(text: str) -> str:
 
 
 def _without_quotes(text: str, *, alone: bool) -> str:
-    if len(text) >= 2 and _QUOTES.get(text[0]) == text[-1]:
+    if len(text) >= 2 and text[-1] in _QUOTES.get(text[0], ""):
         return text[1:-1].strip()
-    if alone and text[-1:] in _QUOTES.values() and text[:-1].count(text[-1]) == 0:
+    if alone and text[-1:] in _CLOSING_QUOTES and text[:-1].count(text[-1]) == 0:
         return text[:-1].rstrip()
     return text
 
@@ -281,8 +300,9 @@ def _is_emoji(char: str) -> bool:
     code = ord(char)
     return (
         0x1F300 <= code <= 0x1FAFF
-        or 0x1F1E6 <= code <= 0x1F1FF
+        or 0x1F170 <= code <= 0x1F251
         or 0x2700 <= code <= 0x27BF
         or (0x2600 <= code <= 0x26FF and not 0x2654 <= code <= 0x2667)
-        or code in (0x2B50, 0x2B55, 0x231A, 0x231B)
+        or 0x23E9 <= code <= 0x23FA
+        or code in _OTHER_EMOJI
     )

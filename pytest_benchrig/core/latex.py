@@ -33,18 +33,38 @@ _UNWRAPPED = frozenset(
         "underline",
         "emph",
         "overline",
-        "bf",
-        "it",
-        "rm",
         "ensuremath",
+        "section",
+        "subsection",
+        "subsubsection",
+        "paragraph",
     ]
 )
 _BOXES = frozenset({"boxed", "fbox", "framebox"})
+_SWITCHES = frozenset(
+    [
+        "bf",
+        "it",
+        "rm",
+        "sf",
+        "tt",
+        "em",
+        "bfseries",
+        "itshape",
+        "ttfamily",
+        "small",
+        "large",
+        "Large",
+        "LARGE",
+        "huge",
+        "Huge",
+        "color",
+    ]
+)
+"""They change the look of the rest of their group; ``\\bf{x}`` is written too."""
 _FRACTIONS = frozenset({"frac", "dfrac", "tfrac", "cfrac", "nicefrac", "sfrac", "flatfrac"})
 _SILENT = frozenset(
     [
-        "left",
-        "right",
         "big",
         "Big",
         "bigg",
@@ -64,7 +84,7 @@ _SILENT = frozenset(
         "centering",
     ]
 )
-_PARAMETERS = frozenset({"begin", "end", "color", "textcolor"})
+_PARAMETERS = frozenset({"begin", "end", "textcolor"})
 _SYMBOLS = {
     "times": "×",
     "cdot": "·",
@@ -131,6 +151,9 @@ _DOLLARS = re.compile(r"\$+")
 _BRACED_EXPONENT = re.compile(r"\^\{([^{}]*)\}")
 _DEGREE = re.compile(r"\^ ?°")
 _SIMPLE = re.compile(r"[-+]?[\w.,]+")
+_TIE = re.compile(r"(?<=[\w)}])~(?=[\w\\(])")
+_SWITCH = re.compile(rf"\\(?:{'|'.join(sorted(_SWITCHES))})(?![A-Za-z])")
+_OPENING = re.compile(r" *(\.|[(\[|<]|\\[{|])? *")
 _DEEPEST = 40
 
 
@@ -143,6 +166,8 @@ def simplify_latex(text: str) -> str:
     if "{,}" in text:
         text = text.replace("{,}", ",")
     if "\\" in text:
+        if "~" in text:
+            text = _TIE.sub(" ", text)
         text = _Reader(text).read(0, len(text), 0)
     if "^" in text:
         text = _DEGREE.sub("°", _BRACED_EXPONENT.sub(r"^\1", text))
@@ -195,8 +220,22 @@ class _Reader:
             if slash < 0 or slash + 1 >= end:
                 out.append(self._text[position:end])
                 return "".join(out)
+            close = self._group_of_switch(position, slash, end)
+            if close is not None:
+                out += (self._text[position : slash - 1], self.read(slash, close, depth + 1))
+                position = close + 1
+                continue
             out.append(self._text[position:slash])
             position = self._command(slash, end, depth, out)
+
+    def _group_of_switch(self, position: int, slash: int, end: int) -> int | None:
+        r"""Where a group like ``{\bf 42}`` closes, whose braces nobody sees."""
+        if slash <= position or self._text[slash - 1] != "{":
+            return None
+        close = self._closing.get(slash - 1, -1)
+        if not slash < close < end or _SWITCH.match(self._text, slash) is None:
+            return None
+        return close
 
     def _command(self, slash: int, end: int, depth: int, out: list[str]) -> int:
         """Append what the command at ``slash`` stands for; where it ends."""
@@ -216,8 +255,22 @@ class _Reader:
         if name in _SYMBOLS:
             out.append(_SYMBOLS[name])
             return after
+        if name in _SWITCHES:
+            return self._switch(name, after, end, depth, out)
         if name in _SILENT:
             return after
+        if name == "left":
+            opening = _OPENING.match(self._text, after, end)
+            if opening is None:
+                return after
+            out.append((opening[1] or "").strip(".\\"))
+            return opening.end()
+        if name == "right":
+            while out and not out[-1].strip(" "):
+                out.pop()
+            if out:
+                out[-1] = out[-1].rstrip(" ")
+            return after + (self._text[after : after + 1] == ".")
         if name in _PARAMETERS:
             parameter = self._argument(after, end, bare_number=False)
             if parameter is not None:
@@ -226,6 +279,14 @@ class _Reader:
                 return parameter[2]
         out.append(self._text[slash:after])
         return after
+
+    def _switch(self, name: str, after: int, end: int, depth: int, out: list[str]) -> int:
+        argument = self._argument(after, end, bare_number=False)
+        if argument is None:
+            return after
+        if name != "color":
+            out.append(self.read(argument[0], argument[1], depth + 1))
+        return argument[2]
 
     def _unwrapped(
         self, name: str, slash: int, after: int, end: int, depth: int, out: list[str]
@@ -278,7 +339,12 @@ class _Reader:
             return None
         if self._text[position] == "{":
             close = self._closing.get(position, -1)
-            return (position + 1, close, close + 1) if 0 <= close < end else None
+            if not 0 <= close < end:
+                return None
+            first, last = position + 1, close
+            while self._closing.get(first) == last - 1 and first < last:
+                first, last = first + 1, last - 1
+            return first, last, close + 1
         if bare_number:
             number = re.compile(r"[-+]?[0-9][0-9.,]*(?<![.,])").match(self._text, position, end)
             if number:

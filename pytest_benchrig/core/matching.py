@@ -73,7 +73,8 @@ def _shown_mark(match: re.Match[str]) -> str:
 def _number_finder(pattern: str) -> Callable[[str], bool]:
     """A function that finds a pattern with digits; it looks closely at likely lines only."""
     needle, wanted = _canonical(pattern)
-    longest = max(re.findall("[0-9]+", needle), key=len)
+    # The last of equals: a text may write 0.5 as .5.
+    longest = max(reversed(re.findall("[0-9]+", needle)), key=len)
     likely = re.compile("[ ,]?".join(longest) if len(longest) > 3 else longest)
 
     def find(text: str) -> bool:

@@ -183,7 +183,7 @@ def arguments_problem(
     invalid = _invalid(given, schema)
     if invalid:
         return invalid
-    return _difference(given, dict(expected), [schema], "")
+    return _Comparison(schema).difference(given, dict(expected), [schema], "")
 
 
 def _invalid(given: dict[str, JsonValue], schema: Mapping[str, JsonValue]) -> str:
@@ -200,41 +200,103 @@ def _invalid(given: dict[str, JsonValue], schema: Mapping[str, JsonValue]) -> st
     return f"{where} breaks the schema: {errors[0].message}"
 
 
-def _difference(
-    given: JsonValue, expected: JsonValue, schemas: list[Mapping[str, JsonValue]], where: str
-) -> str:
-    """The first difference, "" if equal: exact types, except that ``number`` is one type."""
-    place = where or "arguments"
-    if isinstance(expected, dict) and isinstance(given, dict):
-        if set(given) != set(expected):
-            return f"{place}: keys {sorted(given)} instead of {sorted(expected)}"
-        for key, value in expected.items():
-            path = f"{where}.{key}" if where else key
-            problem = _difference(given[key], value, _property(schemas, key), path)
-            if problem:
-                return problem
-        return ""
-    if isinstance(expected, list) and isinstance(given, list):
-        if len(given) != len(expected):
-            return f"{place}: {len(given)} items instead of {len(expected)}"
-        for index, value in enumerate(expected):
-            problem = _difference(given[index], value, _item(schemas, index), f"{where}[{index}]")
-            if problem:
-                return problem
-        return ""
-    if _is_number(given) and _is_number(expected):
-        same_type = isinstance(given, int) == isinstance(expected, int)
-        if not same_type and not any(_says_number(s) for s in schemas):
+class _Comparison:
+    """Given against expected arguments, and what a tool's schema says about each of them."""
+
+    def __init__(self, schema: Mapping[str, JsonValue]) -> None:
+        self._root = schema
+
+    def difference(
+        self,
+        given: JsonValue,
+        expected: JsonValue,
+        schemas: list[Mapping[str, JsonValue]],
+        where: str,
+    ) -> str:
+        """The first difference, "" if equal: exact types, except that ``number`` is one type."""
+        place = where or "arguments"
+        if isinstance(expected, dict) and isinstance(given, dict):
+            if set(given) != set(expected):
+                return f"{place}: keys {sorted(given)} instead of {sorted(expected)}"
+            for key, value in expected.items():
+                path = f"{where}.{key}" if where else key
+                problem = self.difference(given[key], value, self._property(schemas, key), path)
+                if problem:
+                    return problem
+            return ""
+        if isinstance(expected, list) and isinstance(given, list):
+            if len(given) != len(expected):
+                return f"{place}: {len(given)} items instead of {len(expected)}"
+            for index, value in enumerate(expected):
+                inner = self._item(schemas, index)
+                problem = self.difference(given[index], value, inner, f"{where}[{index}]")
+                if problem:
+                    return problem
+            return ""
+        if _is_number(given) and _is_number(expected):
+            return _number_difference(given, expected, schemas, place)
+        if type(given) is not type(expected):
             return (
-                f"{place}: {_type_name(given)} {given} instead of {_type_name(expected)} {expected}"
+                f"{place}: {_type_name(given)} {given!r} instead of"
+                f" {_type_name(expected)} {expected!r}"
             )
-        equal = _exact(given) == _exact(expected)
-        return "" if equal else f"{place}: {given} instead of {expected}"
-    if type(given) is not type(expected):
-        return (
-            f"{place}: {_type_name(given)} {given!r} instead of {_type_name(expected)} {expected!r}"
-        )
-    return "" if given == expected else f"{place}: {given!r} instead of {expected!r}"
+        return "" if given == expected else f"{place}: {given!r} instead of {expected!r}"
+
+    def _property(
+        self, schemas: list[Mapping[str, JsonValue]], key: str
+    ) -> list[Mapping[str, JsonValue]]:
+        found = []
+        for schema in self._branches(schemas):
+            inner = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
+            if isinstance(inner, Mapping):
+                found.append(inner)
+        return self._branches(found)
+
+    def _item(
+        self, schemas: list[Mapping[str, JsonValue]], index: int
+    ) -> list[Mapping[str, JsonValue]]:
+        found = []
+        for schema in self._branches(schemas):
+            prefix = schema.get("prefixItems", ())
+            inner = prefix[index] if index < len(prefix) else schema.get("items")
+            if isinstance(inner, Mapping):
+                found.append(inner)
+        return self._branches(found)
+
+    def _branches(self, schemas: list[Mapping[str, JsonValue]]) -> list[Mapping[str, JsonValue]]:
+        """The schemas with all that they combine or refer to, each once."""
+        found: list[Mapping[str, JsonValue]] = []
+        waiting: list[JsonValue] = list(schemas)
+        while waiting:
+            schema = waiting.pop()
+            if not isinstance(schema, Mapping) or any(schema is seen for seen in found):
+                continue
+            found.append(schema)
+            for word in _COMBINERS:
+                waiting += schema.get(word, ())
+            if isinstance(name := schema.get("$ref"), str):
+                waiting.append(self._named(name))
+        return found
+
+    def _named(self, reference: str) -> JsonValue:
+        """What a reference within the schema leads to; others say nothing about types."""
+        if not reference.startswith("#"):
+            return None
+        place: JsonValue = self._root
+        for part in reference[1:].strip("/").split("/") if reference.strip("#/") else ():
+            step = part.replace("~1", "/").replace("~0", "~")
+            place = place.get(step) if isinstance(place, Mapping) else None
+        return place
+
+
+def _number_difference(
+    given: JsonValue, expected: JsonValue, schemas: list[Mapping[str, JsonValue]], place: str
+) -> str:
+    same_type = isinstance(given, int) == isinstance(expected, int)
+    if not same_type and not any(_says_number(s) for s in schemas):
+        return f"{place}: {_type_name(given)} {given} instead of {_type_name(expected)} {expected}"
+    equal = _exact(given) == _exact(expected)
+    return "" if equal else f"{place}: {given} instead of {expected}"
 
 
 def _is_number(value: JsonValue) -> bool:
@@ -249,36 +311,6 @@ def _says_number(schema: Mapping[str, JsonValue]) -> bool:
     kinds = schema.get("type", ())
     kinds = [kinds] if isinstance(kinds, str) else kinds
     return "number" in kinds
-
-
-def _branches(schemas: list[Mapping[str, JsonValue]]) -> list[Mapping[str, JsonValue]]:
-    found: list[Mapping[str, JsonValue]] = []
-    waiting = [s for s in schemas if isinstance(s, Mapping)]
-    while waiting:
-        schema = waiting.pop()
-        found.append(schema)
-        for word in _COMBINERS:
-            waiting += [s for s in schema.get(word, ()) if isinstance(s, Mapping)]
-    return found
-
-
-def _property(schemas: list[Mapping[str, JsonValue]], key: str) -> list[Mapping[str, JsonValue]]:
-    found = []
-    for schema in _branches(schemas):
-        inner = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
-        if isinstance(inner, Mapping):
-            found.append(inner)
-    return _branches(found)
-
-
-def _item(schemas: list[Mapping[str, JsonValue]], index: int) -> list[Mapping[str, JsonValue]]:
-    found = []
-    for schema in _branches(schemas):
-        prefix = schema.get("prefixItems", ())
-        inner = prefix[index] if index < len(prefix) else schema.get("items")
-        if isinstance(inner, Mapping):
-            found.append(inner)
-    return _branches(found)
 
 
 def _type_name(value: JsonValue) -> str:
