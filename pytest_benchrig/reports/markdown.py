@@ -50,8 +50,7 @@ def tallies(run: RunFile) -> list[str]:
             )
         if card.truncated_runs:
             found.append(f"\u26a0 {card.target}: replies cut off: {card.truncated_runs}")
-        reasons = dict.fromkeys(card.unmeasured.values())
-        found += [f"{card.target}: n/a: {reason}" for reason in reasons]
+        found += [f"{card.target}: {text}" for text in view.unmeasured_lines(card)]
     return found
 
 

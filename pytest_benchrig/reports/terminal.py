@@ -97,17 +97,8 @@ def headline(card: Scorecard) -> list[str]:
             f"  \u26a0 {card.truncated_runs} {replies} cut off at the token budget; raise "
             "num_predict or the thinking multiplier"
         )
-    lines += [f"  {one_line(text, 300)}" for text in unmeasured_lines(card)]
+    lines += [f"  {one_line(text, 300)}" for text in view.unmeasured_lines(card)]
     return lines
-
-
-def unmeasured_lines(card: Scorecard) -> list[str]:
-    """What is n/a and why, metrics with the same reason together."""
-    names: dict[str, list[str]] = {}
-    for name, reason in card.unmeasured.items():
-        if name != "composite_score" and name in METRICS:
-            names.setdefault(reason, []).append(METRICS[name].title)
-    return [f"n/a ({', '.join(titles)}): {reason}" for reason, titles in names.items()]
 
 
 def draw(table: view.Table, width: int) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_benchrig.core.generation import JsonValue
-from pytest_benchrig.core.metrics import ACCURACY_SUFFIX, NOT_MEASURED, Metric, metric_of
+from pytest_benchrig.core.metrics import ACCURACY_SUFFIX, METRICS, NOT_MEASURED, Metric, metric_of
 from pytest_benchrig.core.runfile import RunFile
 from pytest_benchrig.core.scorecard import Scorecard
 
@@ -138,6 +138,15 @@ def cell(card: Scorecard, name: str, *, spread: bool = True) -> str:
         low, high = card.spread[name]
         text += f" [{metric.show(low, unit=False)}-{metric.show(high, unit=False)}]"
     return text
+
+
+def unmeasured_lines(card: Scorecard) -> list[str]:
+    """What is n/a and why, metrics with the same reason together."""
+    names: dict[str, list[str]] = {}
+    for name, reason in card.unmeasured.items():
+        if name != "composite_score" and name in METRICS:
+            names.setdefault(reason, []).append(METRICS[name].title)
+    return [f"n/a ({', '.join(titles)}): {reason}" for reason, titles in names.items()]
 
 
 def runs_cell(card: Scorecard) -> str:

@@ -78,6 +78,12 @@ def test_what_was_not_measured_is_n_a_with_the_reason_and_never_0() -> None:
     assert "flag disturbed: 1 records" in text
 
 
+def test_every_report_names_the_figures_that_are_n_a() -> None:
+    run = run_of([speed(disturbed="CPU load 34 %"), code("a", 1, 1)])
+    for report in (markdown.render(run), html.render(run)):
+        assert re.search(r"n/a \(.*TTFT.*\): disturbed \(CPU load 34 %\)", report)
+
+
 def test_tools_alone_show_the_rest_as_n_a() -> None:
     turn = {"expected_tool": "f", "reached": True, "called": True, "tool_ok": True}
     text = summary([conversation("t", turn, passed=True)])
