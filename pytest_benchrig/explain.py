@@ -11,6 +11,12 @@ from pytest_benchrig.reports.escape import plain
 
 PROMPT_CHARS = 300
 ANSWER_CHARS = 400
+LINE_CHARS = 500
+"""Characters of one line of an explanation; the record keeps all of them."""
+HEADLINE_LINES = 12
+BLOCK_LINES = 60
+LONGEST_CYCLE = 12
+"""Lines of a repeated block, such as the frames of functions that call each other."""
 
 
 def failure_text(scenario: Scenario, target: Target, records: Sequence[Record]) -> str:
@@ -18,7 +24,7 @@ def failure_text(scenario: Scenario, target: Target, records: Sequence[Record]) 
     judged = [r for r in records if r.passed is not None]
     failed = [r for r in judged if not r.passed]
     first = failed[0]
-    headline = first.detail or str(first.verdict)
+    headline = readable(first.detail or str(first.verdict), HEADLINE_LINES)
     if len(judged) > 1:
         passed = len(judged) - len(failed)
         headline = (
@@ -70,5 +76,55 @@ def shorten(text: str, limit: int, *, keep_end: bool = False) -> str:
 def _block(label: str, text: str) -> list[str]:
     if not text:
         return []
-    first, *rest = plain(text).splitlines() or [""]
+    first, *rest = readable(plain(text)).splitlines() or [""]
     return [f"{label + ':':<11}{first}", *(" " * 11 + line for line in rest)]
+
+
+def readable(text: str, most_lines: int = BLOCK_LINES) -> str:
+    """The text as a reader can take it: no endless line, no endless list of lines.
+
+    Blocks of lines that repeat, as recursion leaves them in a traceback, are shown once. What is
+    left out is said in its place.
+    """
+    lines = [_cut(line) for line in _without_repeats(text.splitlines())]
+    left_out = len(lines) - most_lines
+    if left_out > 0:
+        head = most_lines * 2 // 3
+        tail = most_lines - head
+        lines = [*lines[:head], f"[{left_out} lines left out]", *lines[-tail:]]
+    return "\n".join(lines)
+
+
+def _cut(line: str) -> str:
+    left_out = len(line) - LINE_CHARS
+    if left_out <= 0:
+        return line
+    end = LINE_CHARS // 3
+    return f"{line[: LINE_CHARS - end]}[{left_out} characters left out]{line[-end:]}"
+
+
+def _without_repeats(lines: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    at = 0
+    while at < len(lines):
+        size, more = _repeats(lines, at)
+        found += lines[at : at + size]
+        if more:
+            what = "line" if size == 1 else f"{size} lines"
+            found.append(f"[the {what} above, {more} more times]")
+        at += size * (more + 1)
+    return found
+
+
+def _repeats(lines: Sequence[str], at: int) -> tuple[int, int]:
+    """Lines of the block that repeats itself from here on, and how often; ``(1, 0)``: none does."""
+    for size in range(1, LONGEST_CYCLE + 1):
+        block = lines[at : at + size]
+        more = 0
+        start = at + size
+        while len(block) == size and lines[start : start + size] == block:
+            more += 1
+            start += size
+        if more >= 3:
+            return size, more
+    return 1, 0

@@ -60,12 +60,17 @@ class ItemRecord:
     def judge(self, passed: bool, detail: str = "") -> None:
         """Set the verdict of a plain test; a wrong answer then fails the test by itself.
 
+        Judged several times, a test passes only when every one of its answers was right: what
+        failed once stays failed, with the reason given first.
+
         Args:
             passed: Whether the model's answer was right.
             detail: Why, for a reader of the failure.
         """
         if self.scenario is not None:
             raise RuntimeError(f"{self.task_id} is judged by its own scenario")
+        if self._verdict == "fail":
+            return
         self._verdict = "pass" if passed else "fail"
         self._detail = detail
 
@@ -129,7 +134,9 @@ class ItemRecord:
             if self.result.outcome == "failed":
                 self._fail(self.result.message)
         elif self._verdict not in (None, "pass"):
-            self._fail(self._detail or f"the verdict of this test is {self._verdict}")
+            from pytest_benchrig.explain import readable
+
+            self._fail(readable(self._detail) or f"the verdict of this test is {self._verdict}")
 
     def _fail(self, text: str) -> None:
         message = plain(text)
