@@ -123,7 +123,7 @@ class Active:
             loaded = load_file(
                 path,
                 self.config.rootpath,
-                existing_marks=self._foreign_marks,
+                existing_marks=self.foreign_marks,
                 check_types=tuple(self.extra_checks),
             )
             self._loaded[path] = loaded
@@ -170,7 +170,8 @@ class Active:
         return set()
 
     @cached_property
-    def _foreign_marks(self) -> frozenset[str]:
+    def foreign_marks(self) -> frozenset[str]:
+        """Marks of pytest, the user and other plugins, which no suite or tag may shadow."""
         lines = self.config.getini("markers")
         names = frozenset(line.split(":")[0].split("(")[0].strip() for line in lines)
         # A user may well have registered the names of the bundled suites and tags.

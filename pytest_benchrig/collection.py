@@ -100,6 +100,9 @@ class ScenarioFile(pytest.Module):
     def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
         """One item per scenario and target; one failing collector per faulty entry."""
         yield from super().collect()
+        if not self._loaded.scenarios and not self._loaded.problems:
+            text = f"{self.nodeid} holds no scenario: its list of entries is empty"
+            self.warn(pytest.PytestCollectionWarning(text))
         faults: dict[object, list[Problem]] = {}
         for problem in self._loaded.problems:
             faults.setdefault(problem.index, []).append(problem)

@@ -11,6 +11,7 @@ import pytest
 
 from pytest_benchrig.active import Active
 from pytest_benchrig.collection import ScenarioFile, scenario_of
+from pytest_benchrig.core.entries import mark_finding
 from pytest_benchrig.core.generation import RuntimeFault, Target
 from pytest_benchrig.core.request import TIMING_KINDS
 from pytest_benchrig.recording import ITEM_RECORD, MissedAnswer, finished, plain_identity
@@ -98,6 +99,14 @@ class Items:
                     said = ", ".join([*map(repr, mark.args), *unknown])
                     raise pytest.UsageError(
                         f"{item.nodeid}: the mark benchrig takes suite= and timing=, not {said}"
+                    )
+                fault = mark_finding(
+                    mark.kwargs.get("suite", ""), "suite", self._active.foreign_marks
+                )
+                if fault is not None:
+                    raise pytest.UsageError(
+                        f"{item.nodeid}: the suite of its mark benchrig: {fault.message}; "
+                        f"{fault.hint}"
                     )
 
     def _check_duplicates(self, items: list[pytest.Item]) -> None:

@@ -107,4 +107,15 @@ def _probe(active: Active, model: str) -> Target:
         f"--benchrig-model {model}: no local runtime lists this model. Probed:\n"
         + "\n".join(f"  {line}" for line in found.answers)
         + "\nStart the runtime that has it, name it as runtime:model, or give --benchrig-base-url"
+        + _prefix_hint(model)
     )
+
+
+def _prefix_hint(model: str) -> str:
+    """What stands before a colon may be a misspelt runtime; models have colons too."""
+    from pytest_benchrig.runtimes.registry import near_runtime
+
+    prefix, colon, _ = model.partition(":")
+    if not colon:
+        return ""
+    return f"\nIf {prefix!r} shall be a runtime: there is none of that name; {near_runtime(prefix)}"

@@ -105,6 +105,7 @@ def test_a_faulty_scenario_file_names_place_and_remedy(
         assert result.ret == pytest.ExitCode.INTERRUPTED
     else:
         assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+        result.stdout.fnmatch_lines(["*scenarios/bad.json holds no scenario*empty*"])
     assert "Traceback" not in result.stdout.str()
 
 
@@ -192,6 +193,32 @@ def test_a_mark_with_a_misspelt_argument_is_a_usage_error(project: Project) -> N
 
     assert result.ret == USAGE
     result.stderr.fnmatch_lines(["*the mark benchrig takes suite= and timing=, not suit*"])
+
+
+@pytest.mark.parametrize("suite", ["skip", "mine", "all"])
+def test_a_marks_suite_that_is_an_existing_mark_is_a_usage_error(
+    project: Project, suite: str
+) -> None:
+    project.write("pytest.ini", "[pytest]\nmarkers = mine: the user's own\n")
+    project.write(
+        "tests/test_sql.py",
+        f"import pytest\n@pytest.mark.benchrig(suite={suite!r})\n"
+        "def test_it(benchrig_client): pass\n",
+    )
+
+    result = project.run("tests")
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines([f'*test_it*"{suite}"*choose another name*'])
+
+
+def test_a_misspelt_runtime_before_the_model_is_said_with_the_names_there_are(
+    project: Project,
+) -> None:
+    result = project.run(model="olama:m")
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines(["*Probed*", "*'olama'*did you mean ollama?*llamacpp*"])
 
 
 def test_a_model_in_the_environment_leaves_an_unrelated_project_alone(
