@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,10 +35,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         runs = [_read(path) for path in parsed.runs]
         run = runs[0] if len(runs) == 1 else merge_runs(runs)
         _show(run)
+        sys.stdout.flush()
         if parsed.output_dir is not None:
             _write(run, parsed.output_dir)
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough. What is left in the buffer has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (OSError, ValueError) as problem:
-        print(f"error: {problem}", file=sys.stderr)  # noqa: T201
+        print(f"error: {problem}", file=sys.stderr)  # noqa: T201 - a command line
         return 1
     return 0
 
@@ -56,7 +62,7 @@ def _show(run: RunFile) -> None:
 
     width = shutil.get_terminal_size((100, 24)).columns
     for line in render_summary(run, width=width):
-        print(line)  # noqa: T201
+        print(line)  # noqa: T201 - a command line
 
 
 def _write(run: RunFile, directory: Path) -> None:
@@ -71,7 +77,7 @@ def _write(run: RunFile, directory: Path) -> None:
         ("report.html", html.render),
     ):
         write_text(directory / name, render(run))
-        print(f"wrote {directory / name}")  # noqa: T201
+        print(f"wrote {directory / name}")  # noqa: T201 - a command line
 
 
 if __name__ == "__main__":

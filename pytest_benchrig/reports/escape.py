@@ -17,7 +17,8 @@ _ANSI = re.compile(
     re.DOTALL,
 )
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_COMMAND = re.compile(r"(?m)^(\s*)(::|##\[|##vso\[|##teamcity\[)")
+# GitHub's runner takes `::` only as a line's first word, the older kinds wherever they stand.
+_COMMAND = re.compile(r"(?m)^[^\S\n]*(?=::)|##(?=(?:vso|teamcity)?\[)")
 _MARKDOWN = re.compile(
     r"[\\`*|~$]"
     r"|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])"  # inside a word it is no emphasis
@@ -67,8 +68,8 @@ def one_line(text: str, limit: int = 0) -> str:
 
 
 def no_commands(text: str) -> str:
-    """Lines that start with ``::`` or ``##[`` (GitHub, Azure) or kin cannot become CI commands."""
-    return _COMMAND.sub(lambda m: f"{m[1]}\u200b{m[2]}", text)
+    """No line can become a CI command: ``::`` in front, ``##[`` (GitHub, Azure) or kin anywhere."""
+    return _COMMAND.sub("\\g<0>\u200b", text)
 
 
 def markdown(text: str) -> str:

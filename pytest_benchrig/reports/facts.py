@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from pytest_benchrig.core.record import Record
 from pytest_benchrig.core.runfile import RunFile
+from pytest_benchrig.reports.provenance import provenance
 
 SANDBOX_REMEDY = (
     "coding items were skipped for lack of containment ({reason}). Install bubblewrap, or enable "
@@ -23,6 +24,7 @@ FLAG_MEANINGS: Mapping[str, str] = {
     "prompt_truncated": "the server cut the prompt to its window",
     "tools_dropped": "the chat template dropped the tools",
     "wrong_model": "another model answered than the one asked for",
+    "engine_restarted": "answered by an engine that was started again after one had died",
     "reloaded": "the model was loaded inside the request",
     "queued": "the request waited in the server's queue",
     "short_budget": "fewer tokens came than the fixed budget asks for",
@@ -63,7 +65,7 @@ def all_flags(record: Record) -> list[str]:
 
 def facts(run: RunFile) -> list[str]:
     """Sentences that stand above the tables."""
-    found = []
+    found = provenance(run)
     levels = isolation_levels(run)
     if levels:
         found.append(f"sandbox: {levels}")

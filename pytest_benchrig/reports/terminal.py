@@ -12,7 +12,7 @@ from pytest_benchrig.core.runfile import RunFile
 from pytest_benchrig.core.scorecard import Scorecard
 from pytest_benchrig.core.thresholds import ThresholdResult
 from pytest_benchrig.reports import decisions, view
-from pytest_benchrig.reports.escape import one_line
+from pytest_benchrig.reports.escape import no_commands, one_line
 from pytest_benchrig.reports.facts import facts, formulas, remedies
 
 MANY = 12
@@ -160,13 +160,15 @@ def _grid(table: view.Table) -> list[str]:
 
 
 def _wrapped(text: str, width: int, *, indent: str = "") -> list[str]:
-    return textwrap.wrap(
+    lines = textwrap.wrap(
         one_line(text),
         max(40, width),
         initial_indent=indent,
         subsequent_indent=indent + "  ",
         break_on_hyphens=False,
     )
+    # A command in the middle of the text may have become the start of a line.
+    return [no_commands(line) for line in lines]
 
 
 def _decisions(

@@ -136,6 +136,15 @@ def build() -> RunFile:
         "benchrig_version": "0.1.0",
         "sandbox": "namespace",
         "interleaved": True,
+        "environment": {
+            "cpu_model": "Example 9000",
+            "cpu_cores_logical": 16,
+            "ram_mb": 32768.0,
+            "gpus": [{"name": "Example RTX"}],
+            "os": "Linux 6",
+            "python": "3.11.7",
+        },
+        "models": {TARGET: {"version": f"server {HOSTILE}", "quantisation": "Q4_K_M"}},
     }
     ours = [*records(TARGET, 1.0, 0), *records(OTHER, 1.2, 2)]
     run = run_of(ours, **header)

@@ -33,6 +33,7 @@ ATTACKS = [
     "  ::add-mask::secret",
     "##[error]taken",
     "##vso[task.setvariable]x",
+    "so ##[group]taken",
     "line\n::stop-commands::x",
     "=1+1",
     "+1",
@@ -77,8 +78,8 @@ def is_harmless(text: str, allowed: str = "") -> bool:
 
 
 def is_command(line: str) -> bool:
-    """Whether GitHub or Azure would take the line for a command."""
-    return bool(re.match(r"\s*(::|##\[|##vso\[)", line))
+    """Whether GitHub or Azure would take the line for a command; the older kind stands anywhere."""
+    return line.strip().startswith("::") or bool(re.search(r"##(vso|teamcity)?\[", line))
 
 
 @given(hostile)
@@ -107,7 +108,13 @@ def test_a_long_line_is_cut_with_an_ellipsis() -> None:
 
 
 def test_escaping_is_linear() -> None:
-    for attack in ("\x1b]" * 50_000, "\x1b[" + "0" * 100_000, "::" * 50_000, "=" * 100_000):
+    for attack in (
+        "\x1b]" * 50_000,
+        "\x1b[" + "0" * 100_000,
+        "::" * 50_000,
+        "=" * 100_000,
+        "\n" * 100_000,
+    ):
         assert escape.one_line(attack) is not None
         assert escape.markdown(attack) is not None
 

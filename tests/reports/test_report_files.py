@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from pytest_benchrig.reports.files import check_writable, write_text
+from tests.reports import golden
 
 
 def test_a_file_is_written_with_its_folders(tmp_path: Path) -> None:
@@ -92,3 +95,13 @@ def test_checking_makes_the_folder_and_leaves_no_file(tmp_path: Path) -> None:
 def test_where_nothing_can_be_written() -> None:
     with pytest.raises(OSError, match=r"/proc"):
         check_writable(Path("/proc/benchrig-results"), is_dir=True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGPIPE")
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    command = [sys.executable, "-m", "pytest_benchrig", "report", str(golden.DATA / "run.json")]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")

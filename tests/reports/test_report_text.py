@@ -16,6 +16,8 @@ from pytest_benchrig.core.runfile import RunFile, load_run, merge_runs
 from pytest_benchrig.core.thresholds import evaluate, parse_threshold
 from pytest_benchrig.reports import csv, github, html, markdown
 from pytest_benchrig.reports.charts import nice_limit
+from pytest_benchrig.reports.facts import facts
+from pytest_benchrig.reports.provenance import provenance
 from pytest_benchrig.reports.terminal import render_summary
 from tests.core.run_support import TARGET, card, code, conversation, reply, run_of, speed
 from tests.reports import golden
@@ -280,3 +282,46 @@ def test_merged_runs_are_one_table() -> None:
 def test_a_scorecard_of_a_user_suite_has_its_column() -> None:
     text = "\n".join(render_summary(RunFile({}, (card([reply("j", "sql", passed=True)]),))))
     assert re.search(r"composite +sql +runs", text)
+
+
+def test_reports_say_on_which_machine_and_of_which_model() -> None:
+    run = RunFile(
+        run={
+            "environment": {
+                "cpu_model": "Example 9",
+                "cpu_cores_logical": 8,
+                "ram_mb": 16384.0,
+                "gpus": [{"name": "Card A"}, {"name": "Card B"}],
+                "virtual_machine": "no",
+                "on_battery": True,
+                "os": "Linux 1",
+                "python": "3.11.7",
+            },
+            "models": {
+                "embedded:m": {
+                    "version": "llama.cpp b1",
+                    "quantisation": "Q4_1",
+                    "size_bytes": 98_362_432,
+                    "digest": "sha256:b179c9523d0e6a0f",
+                }
+            },
+        },
+        scorecards=(),
+        records=(),
+    )
+    assert provenance(run) == [
+        "machine: Example 9, 8 logical cores, 16.0 GiB RAM, Card A, Card B, on battery, Linux 1, "
+        "Python 3.11.7",
+        "model embedded:m: llama.cpp b1, Q4_1, 0.10 GB, sha256:b179c9523d0e",
+    ]
+    assert facts(run)[:2] == provenance(run)
+    assert provenance(RunFile(run={}, scorecards=(), records=())) == []
+
+
+def test_a_wrapped_line_of_a_server_is_no_ci_command() -> None:
+    models = {TARGET: {"version": "x" * 37 + " ::add-mask::secret ##[group]taken"}}
+    lines = render_summary(RunFile(run={"models": models}), width=60)
+    assert any("add-mask" in line for line in lines)
+    for line in lines:
+        assert not line.lstrip().startswith("::")
+        assert "##[" not in line
