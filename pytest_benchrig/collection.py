@@ -7,6 +7,7 @@ functions are parametrized over the targets. So everything that works on test fu
 
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -99,7 +100,7 @@ class ScenarioFile(pytest.Module):
 
     def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
         """One item per scenario and target; one failing collector per faulty entry."""
-        yield from super().collect()
+        yield from self._scenario_items()
         if not self._loaded.scenarios and not self._loaded.problems:
             text = f"{self.nodeid} holds no scenario: its list of entries is empty"
             self.warn(pytest.PytestCollectionWarning(text))
@@ -111,6 +112,56 @@ class ScenarioFile(pytest.Module):
             node = FaultyEntry.from_parent(self, name=first.entry_id or f"line {first.line}")
             node.problem = "\n".join(str(problem) for problem in problems)
             yield node
+
+    def _scenario_items(self) -> Iterator[pytest.Item | pytest.Collector]:
+        """The items, as pytest makes them.
+
+        All functions of the module have one signature, so what pytest finds out about the first
+        one's fixtures and parameters holds for the others too. It would inspect each of them.
+        """
+        made = self._items_of_first()
+        if made is None:
+            yield from super().collect()
+            return
+        yield from made
+        for scenario in self._loaded.scenarios[1:]:
+            for first in made:
+                info = first._fixtureinfo
+                yield pytest.Function.from_parent(
+                    self,
+                    name=scenario.id + first.name.removeprefix(first.originalname),
+                    originalname=scenario.id,
+                    callspec=first.callspec,
+                    keywords={first.callspec.id: True},
+                    # A list of its own: plugins add to the fixtures of an item.
+                    fixtureinfo=dataclasses.replace(info, names_closure=[*info.names_closure]),
+                )
+
+    def _items_of_first(self) -> list[Any] | None:
+        """The first function's items; ``None`` where each has to be asked for."""
+        module = self.obj
+        scenarios = self._loaded.scenarios
+        if not scenarios or _others_decide(self.config):
+            return None
+        name = scenarios[0].id
+        made = self.ihook.pytest_pycollect_makeitem(
+            collector=self, name=name, obj=getattr(module, name)
+        )
+        usual = isinstance(made, list) and all(
+            type(item) is pytest.Function and hasattr(item, "callspec") for item in made
+        )
+        return made if usual else None
+
+
+def _others_decide(config: pytest.Config) -> bool:
+    """Whether hooks outside of pytest and this plugin take part in making items of functions."""
+    hooks = (config.hook.pytest_generate_tests, config.hook.pytest_pycollect_makeitem)
+    return any(
+        str(getattr(implementation.function, "__module__", "")).partition(".")[0]
+        not in ("_pytest", __package__)
+        for hook in hooks
+        for implementation in hook.get_hookimpls()
+    )
 
 
 class FaultyEntry(pytest.Collector):
@@ -127,23 +178,31 @@ def module_of(scenarios: Iterable[Scenario], path: Path) -> types.ModuleType:
     """An in-memory module with one test function per scenario."""
     module = types.ModuleType(path.stem, "Scenarios of " + path.name)
     module.__file__ = str(path)
+    marks: dict[str, pytest.Mark] = {}
     for scenario in scenarios:
-        setattr(module, scenario.id, function_of(scenario, path))
+        setattr(module, scenario.id, function_of(scenario, module.__file__, marks))
     return module
 
 
-def function_of(scenario: Scenario, path: Path) -> Callable[..., None]:
-    """The test function of a scenario; its code says that it stands at the entry's line."""
+def function_of(
+    scenario: Scenario, file: str, marks: dict[str, pytest.Mark]
+) -> Callable[..., None]:
+    """The test function of a scenario; its code says that it stands at the entry's line.
+
+    ``marks`` keeps the marks made so far, which the functions of a file share.
+    """
     code = _template.__code__.replace(
-        co_filename=str(path), co_firstlineno=max(scenario.line, 1), co_name=scenario.id
+        co_filename=file, co_firstlineno=max(scenario.line, 1), co_name=scenario.id
     )
     function: Any = types.FunctionType(code, _template.__globals__, scenario.id)
     function.__test__ = True
     function.__doc__ = scenario.name or None
     setattr(function, SCENARIO_ATTRIBUTE, scenario)
-    marks = [pytest.mark.benchrig, getattr(pytest.mark, scenario.suite)]
-    marks += [getattr(pytest.mark, tag) for tag in scenario.tags if tag != scenario.suite]
-    function.pytestmark = [decorator.mark for decorator in marks]
+    names = dict.fromkeys(("benchrig", scenario.suite, *scenario.tags))
+    for name in names:
+        if name not in marks:
+            marks[name] = getattr(pytest.mark, name).mark
+    function.pytestmark = [marks[name] for name in names]
     return function  # type: ignore[no-any-return]
 
 

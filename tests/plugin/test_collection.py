@@ -163,3 +163,44 @@ def test_the_same_id_in_two_files_is_refused(project: Project) -> None:
 
     result.stderr.fnmatch_lines(["*scenario id 'sum' of suite 'reasoning' stands also at*"])
     assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_hook_of_the_project_is_asked_about_every_scenario(project: Project) -> None:
+    project.write(
+        "conftest.py",
+        """
+def pytest_generate_tests(metafunc):
+    if metafunc.function.__name__ == "capital":
+        metafunc.fixturenames.append("turn")
+        metafunc.parametrize("turn", [1, 2])
+""",
+    )
+
+    result = project.run("--co", "-q")
+
+    assert [line.split("::")[1].split("[")[0] for line in ids(result)] == [
+        "sum",
+        "capital",
+        "capital",
+    ]
+
+
+def test_fixtures_added_to_one_item_stay_there(project: Project) -> None:
+    project.write(
+        "conftest.py",
+        """
+import pytest
+
+@pytest.fixture
+def extra(request):
+    print("EXTRA", request.node.originalname)
+
+def pytest_collection_modifyitems(items):
+    items[0].fixturenames.append("extra")
+""",
+    )
+
+    result = project.run("-s")
+
+    told = [line.split("EXTRA ")[1] for line in result.outlines if "EXTRA" in line]
+    assert told == ["sum"]
