@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Mapping, Sequence
 
@@ -40,12 +41,24 @@ def checked_record(data: JsonValue) -> Record:
     """
     if not isinstance(data, dict):
         raise ValueError(f"expected an object, found {_name(data)}")
-    for name, value in data.items():
-        allowed = RECORD_TYPES.get(name)
-        if allowed is not None and not isinstance(value, allowed):
-            words = " or ".join("null" if t is type(None) else t.__name__ for t in allowed)
-            raise ValueError(f"{name}: expected {words}, found {_name(value)}")
+    name = _wrong_field(tuple(data), tuple(map(type, data.values())))
+    if name:
+        words = " or ".join("null" if t is type(None) else t.__name__ for t in RECORD_TYPES[name])
+        raise ValueError(f"{name}: expected {words}, found {_name(data[name])}")
     return Record.from_json(data)
+
+
+@functools.lru_cache(maxsize=1024)
+def _wrong_field(names: tuple[str, ...], kinds: tuple[type, ...]) -> str:
+    """The first field of another type, "" if there is none.
+
+    The records of a run come in few shapes, and looking a shape up is cheaper than its 99 types.
+    """
+    for name, kind in zip(names, kinds, strict=True):
+        allowed = RECORD_TYPES.get(name)
+        if allowed is not None and not issubclass(kind, allowed):
+            return name
+    return ""
 
 
 def check_scorecard(data: Mapping[str, JsonValue]) -> None:

@@ -8,8 +8,9 @@ xdist, the journal and the run file unchanged.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Literal, TypeAlias
 
 from pytest_benchrig.core.generation import JsonValue
@@ -149,12 +150,21 @@ class Record:
     metrics: dict[str, JsonValue] = field(default_factory=dict)
 
     def replace(self, **changes: Any) -> Record:
-        """A copy with the given fields changed."""
-        return dataclasses.replace(self, **changes)
+        """A copy with the given fields changed.
+
+        Raises:
+            TypeError: There is no such field.
+        """
+        copy = _made_of(_values_of(self))
+        for name, value in changes.items():
+            if name not in _STORES:
+                raise TypeError(f"a record has no field {name!r}")
+            _STORES[name](copy, value)
+        return copy
 
     def to_json(self) -> dict[str, JsonValue]:
         """The flat JSON object, every field present, in the order of this class."""
-        return {name: getattr(self, name) for name in RECORD_FIELD_NAMES}
+        return dict(zip(RECORD_FIELD_NAMES, _values_of(self), strict=True))
 
     @classmethod
     def from_json(cls, data: Mapping[str, JsonValue]) -> Record:
@@ -166,11 +176,32 @@ class Record:
         Raises:
             ValueError: A required field is missing.
         """
+        if tuple(data) == _IN_ORDER:
+            return _made_of(data.values())
         try:
-            return cls(**{k: v for k, v in data.items() if k in RECORD_FIELD_NAMES})
+            # By our own names: Python compares keywords that are other objects letter by letter.
+            return cls(**{name: data[name] for name in RECORD_FIELD_NAMES if name in data})
         except TypeError as problem:
             raise ValueError(f"not a benchrig record: {problem}") from None
 
 
 RECORD_FIELD_NAMES: Mapping[str, None] = dict.fromkeys(f.name for f in dataclasses.fields(Record))
 """The names in the order of the class; looked up once, because runs hold many records."""
+
+# A run holds up to 100,000 records of 99 fields, and a frozen class sets each field through a
+# Python-level check. A record that is made from another one's values, or from a whole JSON object,
+# is filled through its slots instead; nobody holds it before it is complete.
+_IN_ORDER = tuple(RECORD_FIELD_NAMES)
+_STORES: Mapping[str, Callable[[Record, Any], None]] = {
+    name: vars(Record)[name].__set__ for name in _IN_ORDER
+}
+_STORES_IN_ORDER = tuple(_STORES.values())
+_values_of: Callable[[Record], tuple[Any, ...]] = attrgetter(*_IN_ORDER)
+
+
+def _made_of(values: Iterable[Any]) -> Record:
+    """A record of these values, one for each field, in their order."""
+    record = object.__new__(Record)
+    for store, value in zip(_STORES_IN_ORDER, values, strict=True):
+        store(record, value)
+    return record

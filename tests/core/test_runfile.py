@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -71,6 +72,23 @@ def test_any_record_survives_journal_and_run_file(
 def test_every_field_of_a_record_survives() -> None:
     record = reply("r", notes=["n"], flags=["f"], turns=[{"index": 0}], unmeasured={"a": "b"})
     assert Record.from_json(json.loads(record_line(record))["record"]) == record
+
+
+def test_a_record_with_a_changed_field_is_another_record() -> None:
+    record = reply("r", passed=True, notes=["n"])
+    changed = record.replace(passed=False, detail="why")
+    assert (record.passed, record.detail) == (True, "")
+    assert changed == dataclasses.replace(record, passed=False, detail="why")
+    with pytest.raises(TypeError, match="a record has no field 'pased'"):
+        record.replace(pased=True)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        changed.passed = True  # type: ignore[misc]
+
+
+def test_a_records_json_may_have_its_fields_in_any_order_and_unknown_ones() -> None:
+    record = reply("r", passed=True)
+    data = dict(sorted(record.to_json().items()))
+    assert Record.from_json({**data, "from_tomorrow": 1}) == record
 
 
 @pytest.mark.parametrize("path", sorted(STORED.glob("*")), ids=lambda p: p.name)
