@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -63,20 +63,22 @@ class Items:
         self, session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
         self._check_marks(items)
-        self._check_suites(items)
-        kept: list[pytest.Item] = []
-        dropped: list[pytest.Item] = []
-        for item in items:
-            suite = self._suite_of(item)
-            (kept if suite is None or self._active.wants_suite(suite) else dropped).append(item)
-        kept.sort(key=self._order)
-        items[:] = kept
+        suites = [self._suite_of(item) for item in items]
+        present = {suite for suite in suites if suite is not None}
+        self._check_suites(present)
+        wanted = {None, *(suite for suite in present if self._active.wants_suite(suite))}
+        kept = [pair for pair in zip(items, suites, strict=True) if pair[1] in wanted]
+        dropped = [item for item, suite in zip(items, suites, strict=True) if suite not in wanted]
+        places = {target: place for place, target in enumerate(self._active.targets)}
+        kept.sort(key=lambda pair: self._order(pair[0], pair[1], places))
+        items[:] = [item for item, _ in kept]
         if dropped:
             config.hook.pytest_deselected(items=dropped)
         self._check_duplicates(items)
         limit = _TimeLimit(self._active)
-        for item in kept:
-            limit.apply(item)
+        if limit.wanted:
+            for item in items:
+                limit.apply(item)
 
     def _suite_of(self, item: pytest.Item) -> str | None:
         scenario = scenario_of(item)
@@ -84,8 +86,7 @@ class Items:
             return scenario.suite
         return plain_identity(item)[0] if target_of(item) is not None else None
 
-    def _check_suites(self, items: list[pytest.Item]) -> None:
-        present = {suite for item in items if (suite := self._suite_of(item)) is not None}
+    def _check_suites(self, present: set[str]) -> None:
         known = self._active.known_suites() | present | {"all"}
         for name in self._active.settings.suites:
             if name not in known:
@@ -126,16 +127,15 @@ class Items:
                     "suite and id"
                 )
 
-    def _order(self, item: pytest.Item) -> tuple[int, int, str, str]:
+    def _order(
+        self, item: pytest.Item, suite: str | None, places: Mapping[Target, int]
+    ) -> tuple[int, int, str]:
         target = target_of(item)
-        suite = self._suite_of(item)
         if target is None or suite is None:
-            return (-1, 0, "", "")
-        position = self._active.targets.index(target) if target in self._active.targets else 0
+            return (-1, 0, "")
         rank = _SUITE_ORDER.get(suite, _SUITE_ORDER[""])
-        if self._active.settings.interleave:
-            return (0, rank, suite, "")
-        return (position, rank, suite, "")
+        place = 0 if self._active.settings.interleave else places.get(target, 0)
+        return (place, rank, suite)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(
@@ -289,17 +289,20 @@ class _TimeLimit:
     def __init__(self, active: Active) -> None:
         self._active = active
 
+    @property
+    def wanted(self) -> bool:
+        """Whether pytest-timeout is there and the user set no limit for all tests."""
+        config = self._active.config
+        return (
+            config.pluginmanager.hasplugin("timeout")
+            and config.getoption("timeout", None) is None
+            and config.getini("timeout") in (None, "", "0")
+        )
+
     def apply(self, item: pytest.Item) -> None:
         """Give the item a limit that fires only when every deadline of ours has failed."""
         scenario = scenario_of(item)
-        config = self._active.config
-        if not config.pluginmanager.hasplugin("timeout"):
-            return
-        if scenario is None or config.getoption("timeout", None) is not None:
-            return
-        if config.getini("timeout") not in (None, "", "0"):
-            return
-        if item.get_closest_marker("timeout") is not None:
+        if scenario is None or item.get_closest_marker("timeout") is not None:
             return
         settings = self._active.settings
         request = scenario.timeout or settings.request_timeout
