@@ -36,6 +36,7 @@ class Answers:
     by_text: dict[str, str] = field(default_factory=dict)
     default: str = "I do not know."
     status: int = 200
+    failure: str = "scripted failure"
     finish_reason: str = "stop"
     requests: list[dict[str, Any]] = field(default_factory=list)
     barrier: threading.Barrier | None = None
@@ -69,7 +70,7 @@ def _handler(answers: Answers) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             answers.requests.append(body)
             if answers.status != 200:
-                self._json({"error": {"message": "scripted failure"}}, answers.status)
+                self._json({"error": {"message": answers.failure}}, answers.status)
                 return
             reply = answers.reply_to(str(body["messages"][-1]["content"]))
             if not body.get("stream"):

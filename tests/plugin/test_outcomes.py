@@ -144,6 +144,23 @@ def test_sandbox(benchrig_target, benchrig_sandbox):
     assert run["scorecards"][0]["sql_accuracy"] == pytest.approx(66.67, abs=0.01)
 
 
+@pytest.mark.parametrize(("status", "kind"), [(404, "model_not_found"), (401, "auth")])
+def test_what_no_later_item_can_mend_is_explained_once(
+    project: Project, server: Server, status: int, kind: str
+) -> None:
+    """A model that is not there fails every item alike: three are enough to tell."""
+    server.answers.status = status
+    server.answers.failure = "The model `demo` does not exist or you do not have access to it."
+    project.write(
+        "scenarios/many.json",
+        [{"id": f"say_{i}", "kind": "speed", "prompt": f"Say {i}."} for i in range(6)],
+    )
+    result = project.run("scenarios/many.json")
+    result.assert_outcomes(errors=3, skipped=3)
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"*{kind}*", "*given up: 3 consecutive failures*"])
+
+
 def test_an_unreachable_server_in_a_python_test_is_an_error(
     project: Project, server: Server
 ) -> None:
