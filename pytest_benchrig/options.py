@@ -254,6 +254,8 @@ def add_options(parser: pytest.Parser) -> None:
     """Declare every option with its ini twin."""
     group = parser.getgroup("benchrig", "benchmarks of local language models")
     for option in _TABLE:
+        # argparse formats its help texts; the ini's are shown as they are.
+        help_text = option.help.replace("%", "%%")
         if option.on_command_line:
             if not option.metavar:
                 group.addoption(
@@ -261,7 +263,7 @@ def add_options(parser: pytest.Parser) -> None:
                     action="store_true",
                     default=None,
                     dest=option.dest,
-                    help=option.help,
+                    help=help_text,
                 )
             else:
                 group.addoption(
@@ -270,7 +272,7 @@ def add_options(parser: pytest.Parser) -> None:
                     default=None,
                     dest=option.dest,
                     metavar=option.metavar,
-                    help=option.help,
+                    help=help_text,
                 )
         kind: IniType = "linelist" if option.many else "string"
         parser.addini(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_benchrig.options import OPTIONS, ini_name
 from tests.plugin.support import Project
 
 
@@ -20,6 +21,17 @@ def test_without_a_model_the_output_has_not_one_byte_more(pytester: pytest.Pytes
     assert lines(with_plugin) == lines(without)
     assert with_plugin.ret == 0
     assert not (pytester.path / "results").exists()
+
+
+def test_the_help_shows_every_option_and_every_setting(pytester: pytest.Pytester) -> None:
+    result = pytester.runpytest_subprocess("--help")
+
+    assert result.ret == 0
+    shown = " ".join(result.stdout.str().split())
+    for option in OPTIONS.values():
+        assert ini_name(option.name) in shown
+        assert not option.on_command_line or option.flag in shown
+    assert "the whole 95 % interval" in shown
 
 
 def test_a_model_on_the_command_line_collects_the_scenarios_instead_of_testpaths(
