@@ -10,7 +10,6 @@ import ast
 import json
 import os
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -207,6 +206,9 @@ def main(rpc_fd: int, report_fd: int, job_fd: int) -> None:
     if _stack_is_large():
         work()
         return
+    # Not at the top: what it registers for forks costs every fork of a zygote more than the fork.
+    import threading
+
     try:
         threading.stack_size(_STACK_BYTES)
         thread = threading.Thread(target=work)

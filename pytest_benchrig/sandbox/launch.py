@@ -29,6 +29,7 @@ SANDBOX_MODULES = tuple(
         "proxy",
         "codec",
         "operations",
+        "turn",
         "peer",
         "candidate",
         "decoys",

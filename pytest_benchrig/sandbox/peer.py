@@ -7,7 +7,6 @@ which it was made; an answer repeats the id. Anything else that arrives is a vio
 from __future__ import annotations
 
 import itertools
-import threading
 from typing import Any
 
 from pytest_benchrig.sandbox.codec import Decoder, Encoder
@@ -17,6 +16,7 @@ from pytest_benchrig.sandbox.layouts import LAYOUTS, mro_of
 from pytest_benchrig.sandbox.operations import perform
 from pytest_benchrig.sandbox.pristine import BUILTINS
 from pytest_benchrig.sandbox.proxy import Method, RemoteMeta, info_of, reference_of
+from pytest_benchrig.sandbox.turn import Turn
 from pytest_benchrig.sandbox.wire import PeerGone, ProtocolError, read_message, write_message
 
 __builtins__ = BUILTINS
@@ -60,7 +60,7 @@ class Peer(Holdings):
         self.asked = 0
         self.decoding = 0
         self._drops: list[int] = []
-        self._turn = threading.Condition(threading.RLock())
+        self._turn = Turn()
 
     def peer(self) -> Peer:
         """This side as what stand-ins talk through."""
