@@ -149,10 +149,15 @@ def cluster_interval(
 ) -> Interval | None:
     """Interval of ``sum(numerators) / sum(denominators)`` by a bootstrap over clusters.
 
+    It is the bootstrap's standard error, corrected by sqrt(n / (n - 1)), times Student's t. The
+    bootstrap's percentiles are far too narrow with few clusters: of three they cover 75 % instead
+    of 95 % (T. Hesterberg, "What teachers should know about the bootstrap", The American
+    Statistician 69, 2015).
+
     Args:
         clusters: Per scenario the sum of numerators and of denominators.
         members: The same pairs per record; resampled when there is only one scenario.
-        confidence: Coverage of the percentile interval.
+        confidence: Wanted coverage.
 
     Returns:
         ``None`` with fewer than two units to draw from.
@@ -160,8 +165,19 @@ def cluster_interval(
     units = clusters if len(clusters) > 1 else members
     if len(units) < 2:
         return None
-    if len(units) > BOOTSTRAP_CLUSTERS:
-        return _linearised(units, confidence)
+    of = math.fsum(below for _, below in units)
+    if of <= 0.0:
+        return None
+    count = len(units)
+    ratio = math.fsum(above for above, _ in units) / of
+    few = count <= BOOTSTRAP_CLUSTERS
+    error = _bootstrap_error(units) if few else _linearised_error(units, ratio, of)
+    half = t_quantile(0.5 + confidence / 2.0, count - 1) * math.sqrt(count / (count - 1)) * error
+    return ratio - half, ratio + half
+
+
+def _bootstrap_error(units: Sequence[tuple[float, float]]) -> float:
+    """Standard deviation of the ratio over the resamples."""
     random = Random(SEED)
     draws = []
     for _ in range(RESAMPLES):
@@ -169,23 +185,13 @@ def cluster_interval(
         of = math.fsum(below)
         if of > 0.0:
             draws.append(math.fsum(above) / of)
-    if not draws:
-        return None
-    tail = (1.0 - confidence) / 2.0
-    return percentile(draws, tail), percentile(draws, 1.0 - tail)
+    mean = math.fsum(draws) / len(draws)
+    return math.sqrt(math.fsum((draw - mean) ** 2 for draw in draws) / len(draws))
 
 
-def _linearised(units: Sequence[tuple[float, float]], confidence: float) -> Interval | None:
-    """Taylor-linearised variance of a ratio of sums (W. G. Cochran, "Sampling techniques", 6.4)."""
-    of = math.fsum(d for _, d in units)
-    if of <= 0.0:
-        return None
-    ratio = math.fsum(n for n, _ in units) / of
-    count = len(units)
-    residuals = math.fsum((n - ratio * d) ** 2 for n, d in units)
-    error = math.sqrt(count / (count - 1) * residuals) / of
-    z = NormalDist().inv_cdf(0.5 + confidence / 2.0)
-    return ratio - z * error, ratio + z * error
+def _linearised_error(units: Sequence[tuple[float, float]], ratio: float, of: float) -> float:
+    """Taylor-linearised error of a ratio of sums (W. G. Cochran, "Sampling techniques", 6.4)."""
+    return math.sqrt(math.fsum((above - ratio * below) ** 2 for above, below in units)) / of
 
 
 def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:

@@ -133,6 +133,23 @@ def test_one_cluster_resamples_its_members() -> None:
     assert stats.cluster_interval([(5.0, 1.0)], [(5.0, 1.0)]) is None
 
 
+@pytest.mark.parametrize("scenarios", [3, 5, 12])
+def test_the_clustered_interval_covers_as_often_as_it_says_with_few_scenarios(
+    scenarios: int,
+) -> None:
+    random = Random(70 + scenarios)
+    hits = 0
+    for _ in range(200):
+        clusters = []
+        for _ in range(scenarios):
+            mean = random.gauss(100.0, 20.0)
+            clusters.append((sum(random.gauss(mean, 6.5) for _ in range(3)), 3.0))
+        found = stats.cluster_interval(clusters, [])
+        assert found is not None
+        hits += found[0] <= 100.0 <= found[1]
+    assert hits / 200 >= 0.95 - 0.04  # the bootstrap's percentiles: 0.75, 0.83 and 0.92
+
+
 def test_clustered_intervals_are_wider_than_independent_ones() -> None:
     random = Random(3)
     scenarios = [random.random() < 0.5 for _ in range(20)]
