@@ -7,30 +7,38 @@ from __future__ import annotations
 
 import ast
 import re
-import textwrap
-import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from pytest_benchrig.core.code_pieces import (
+    ASSIGNS,
+    DEFINES,
+    IMPORTS,
+    Piece,
+    bound_names,
+    parse,
+    piece_of,
+)
+from pytest_benchrig.core.code_repairs import (
+    without_edge_markers,
+    without_prose_edges,
+    without_stop_tokens,
+)
 from pytest_benchrig.core.fences import (
-    PYTHON_WORDS,
     Block,
+    ends_in_string,
     fenced_blocks,
     indented_blocks,
     pre_blocks,
 )
 
-_INVISIBLE = re.compile("[\ufeff\u200b\u2060\u00ad]")
-_ODD_SPACES = re.compile("[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 _STARTS_CODE = re.compile(r"^(?:(?:def|class|async\s+def|import|from)\s+\w|@\w)")
 _CONTINUES_CODE = re.compile(
     r"^(?:[ \t]|#|@|\)|\]|\}|(?:def|class|async|import|from|if|elif|else|for|while|try|except|"
     r"finally|with|return|print|assert|raise|global|pass)\b|[A-Za-z_][\w.\[\]]*\s*(?:[:+*/|&-]?=|\())"
 )
-_DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_IMPORTS = (ast.Import, ast.ImportFrom)
-_ASSIGNS = (ast.Assign, ast.AnnAssign)
+_LONE_FENCE = re.compile(r"(?m)^[ \t]*(?:`{3,}|~{3,})[ \t]*$")
 MAX_TRIMS = 40
 MAX_STARTS = 20
 
@@ -50,17 +58,6 @@ class Extraction:
     found: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A block that parses, with the names it binds and loads at its top level."""
-
-    text: str
-    tree: ast.Module
-    defines: frozenset[str]
-    binds: frozenset[str]
-    loads: frozenset[str]
-
-
 def extract_code(
     answer: str, *, cut_off: bool, budget: str = "", wanted: Sequence[str] = ()
 ) -> Extraction:
@@ -73,24 +70,28 @@ def extract_code(
         wanted: Names that the assertions use or the entry points give.
     """
     text = answer.replace("\r\n", "\n").replace("\r", "\n").lstrip("\ufeff")
+    text = without_stop_tokens(text)
     blocks = [*fenced_blocks(text), *pre_blocks(text)]
     complete = [b for b in blocks if b.closed and _may_be_python(b)]
     names = frozenset(wanted)
     if complete:
         code, defined = _join(complete, names)
         needed = names & _spoken_of(text)
-        if code and (not cut_off or blocks[-1].closed or not needed or needed & defined):
+        enough = blocks[-1].closed or not needed or needed & defined
+        if code and (not cut_off or (enough and not ends_in_string(code))):
             return Extraction("code", code)
     if cut_off:
         return Extraction("truncated", found=truncation_text(budget))
     unclosed = [b for b in blocks if not b.closed and _may_be_python(b)]
     for block in unclosed:
-        piece = _piece_of(block.text)
+        # A fence that is shorter than the opening one was meant as its end.
+        part = _LONE_FENCE.split(block.text)[0]
+        piece = piece_of(part)
         if piece is not None and piece.binds:
-            joined, _ = _join([*complete, block], names)
+            joined, _ = _join([*complete, replace(block, text=part)], names)
             return Extraction("code", joined or piece.text)
-    if not blocks or all(b.source == "pre" for b in blocks):
-        bare = _bare_code(text)
+    if all(b.source == "pre" or not (b.closed or b.language) for b in blocks):
+        bare = _bare_code(_LONE_FENCE.sub("", text), names)
         if bare:
             return Extraction("code", bare)
     return Extraction("no_code", found=_what_was_found(text, blocks))
@@ -107,7 +108,7 @@ def _may_be_python(block: Block) -> bool:
         return bool(block.text.strip())
     if block.language:
         return False
-    piece = _piece_of(block.text)
+    piece = piece_of(block.text)
     if piece is not None:
         return bool(piece.binds)
     # Without a language a block that does not parse is code only if it looks like nothing else.
@@ -116,108 +117,6 @@ def _may_be_python(block: Block) -> bool:
 
 def _spoken_of(text: str) -> frozenset[str]:
     return frozenset(re.findall(r"[A-Za-z_]\w*", text))
-
-
-def _parse(source: str) -> ast.Module | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _variants(text: str) -> Iterable[str]:
-    """The block as written, then repaired step by step; the first that parses is taken."""
-    lines = text.strip("\n").split("\n")
-    if len(lines) > 1 and lines[0].strip().lower() in PYTHON_WORDS:
-        # The language word on a line of its own would parse, as a name that nobody defined.
-        lines = lines[1:]
-        text = "\n".join(lines)
-    yield text
-    dedented = textwrap.dedent(text)
-    if dedented != text:
-        yield dedented
-    if any(line.lstrip().startswith(">>>") for line in lines):
-        yield _without_prompts(dedented)
-    clean = _ODD_SPACES.sub(" ", _INVISIBLE.sub("", dedented))
-    if clean != dedented:
-        yield clean
-        yield textwrap.dedent(clean)
-    if "\t" in dedented:
-        yield textwrap.dedent(text.expandtabs(4))
-        yield textwrap.dedent(text.expandtabs(8))
-
-
-def _without_prompts(text: str) -> str:
-    """The input of an interactive session; its output is left out."""
-    kept: list[str] = []
-    open_statement = False
-    for line in text.split("\n"):
-        stripped = line.lstrip()
-        if stripped.startswith(">>>"):
-            kept.append(stripped[4:] if stripped.startswith(">>> ") else stripped[3:])
-            open_statement = True
-        elif stripped.startswith("...") and open_statement:
-            kept.append(stripped[4:] if stripped.startswith("... ") else stripped[3:])
-        else:
-            open_statement = False
-    return "\n".join(kept) + "\n"
-
-
-def _piece_of(text: str) -> _Piece | None:
-    for variant in _variants(text):
-        tree = _parse(variant)
-        if tree is not None and tree.body:
-            return _Piece(
-                variant,
-                tree,
-                frozenset(_defined(tree.body)),
-                frozenset(_bound(tree.body)),
-                frozenset(_loaded(tree)),
-            )
-    return None
-
-
-def _blocks_within(statements: Iterable[ast.stmt]) -> Iterable[ast.stmt]:
-    """Statements of the module's own scope, those inside if, try, with and loops included."""
-    waiting = list(statements)
-    while waiting:
-        statement = waiting.pop(0)
-        yield statement
-        if isinstance(statement, ast.If | ast.Try | ast.With | ast.For | ast.While):
-            if isinstance(statement, ast.If) and "__name__" in ast.dump(statement.test):
-                continue
-            for part in ("body", "orelse", "finalbody"):
-                waiting += getattr(statement, part, [])
-            for handler in getattr(statement, "handlers", []):
-                waiting += handler.body
-
-
-def _defined(statements: Iterable[ast.stmt]) -> Iterable[str]:
-    for statement in _blocks_within(statements):
-        if isinstance(statement, _DEFINES):
-            yield statement.name
-        elif isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Lambda):
-            yield from (t.id for t in statement.targets if isinstance(t, ast.Name))
-
-
-def _bound(statements: Iterable[ast.stmt]) -> Iterable[str]:
-    for statement in _blocks_within(statements):
-        if isinstance(statement, _DEFINES):
-            yield statement.name
-        elif isinstance(statement, _IMPORTS):
-            yield from (a.asname or a.name.split(".")[0] for a in statement.names)
-        elif isinstance(statement, _ASSIGNS):
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            for target in targets:
-                yield from (n.id for n in ast.walk(target) if isinstance(n, ast.Name))
-
-
-def _loaded(tree: ast.AST) -> Iterable[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            yield node.id
 
 
 def _join(blocks: Sequence[Block], wanted: frozenset[str]) -> tuple[str, frozenset[str]]:
@@ -245,36 +144,43 @@ def _join(blocks: Sequence[Block], wanted: frozenset[str]) -> tuple[str, frozens
     return text, frozenset().union(*(p.binds for p in kept))
 
 
-def _pieces(blocks: Sequence[Block]) -> tuple[list[_Piece], list[str]]:
+def _pieces(blocks: Sequence[Block]) -> tuple[list[Piece], list[str]]:
     """Blocks that parse, an indented continuation joined to the block before it."""
-    pieces: list[_Piece] = []
+    pieces: list[Piece] = []
     broken: list[str] = []
     for block in blocks:
-        if pieces and _is_indented(block.text):
+        if pieces and _goes_on(block.text):
             continued = pieces[-1].text.rstrip("\n") + "\n\n" + block.text
-            tree = _parse(continued)
-            if tree is not None and isinstance(pieces[-1].tree.body[-1], _DEFINES):
-                again = _piece_of(continued)
+            tree = parse(continued)
+            if tree is not None and isinstance(pieces[-1].tree.body[-1], DEFINES):
+                again = piece_of(continued)
                 if again is not None:
                     pieces[-1] = again
                     continue
-        piece = _piece_of(block.text)
+        piece = piece_of(block.text)
+        if piece is None:
+            piece = piece_of(without_prose_edges(block.text))
+            piece = piece if piece is not None and piece.defines else None
         if piece is not None:
             pieces.append(piece)
         else:
             broken.append(block.text)
-    return pieces, broken
+    full = frozenset().union(*(p.defines - p.stubs for p in pieces))
+    return [p for p in pieces if not p.stubs or p.defines != p.stubs or p.stubs - full], broken
 
 
-def _is_indented(text: str) -> bool:
+def _goes_on(text: str) -> bool:
+    """Whether a block begins inside another: it is indented, or would not parse alone."""
     lines = [line for line in text.split("\n") if line.strip()]
-    return bool(lines) and all(line[0] in " \t" for line in lines)
+    inside = [line[0] in " \t" for line in lines]
+    return bool(inside) and inside[0] and (all(inside) or piece_of(text) is None)
 
 
-def _needed(pieces: Sequence[_Piece], wanted: frozenset[str]) -> list[_Piece]:
+def _needed(pieces: Sequence[Piece], wanted: frozenset[str]) -> list[Piece]:
     """Definitions in order, superseded ones and pure examples left out."""
     alive = _without_superseded(pieces)
     everything = frozenset().union(*(p.binds for p in alive)) if alive else frozenset()
+    defined = frozenset().union(*(p.defines for p in alive)) if alive else frozenset()
     goals = wanted & everything
     if not goals:
         return [p for p in alive if p.defines or _is_import_only(p)] or alive[-1:]
@@ -285,21 +191,22 @@ def _needed(pieces: Sequence[_Piece], wanted: frozenset[str]) -> list[_Piece]:
         for index, piece in enumerate(alive):
             if name in piece.binds and index not in chosen and _serves(piece, name, alive):
                 chosen.add(index)
-                missing |= (piece.loads & everything) - piece.binds
+                # What it defines itself may have been corrected by a later block.
+                missing |= (piece.loads & everything) - (piece.binds - defined)
     return [piece for index, piece in enumerate(alive) if index in chosen]
 
 
-def _serves(piece: _Piece, name: str, pieces: Sequence[_Piece]) -> bool:
+def _serves(piece: Piece, name: str, pieces: Sequence[Piece]) -> bool:
     """A usage example that merely assigns a name does not supply it while a definition does."""
     return name in piece.defines or not any(name in p.defines for p in pieces)
 
 
-def _is_import_only(piece: _Piece) -> bool:
-    return all(isinstance(s, (*_IMPORTS, *_ASSIGNS)) for s in piece.tree.body)
+def _is_import_only(piece: Piece) -> bool:
+    return all(isinstance(s, (*IMPORTS, *ASSIGNS)) for s in piece.tree.body)
 
 
-def _without_superseded(pieces: Sequence[_Piece]) -> list[_Piece]:
-    kept: list[_Piece] = []
+def _without_superseded(pieces: Sequence[Piece]) -> list[Piece]:
+    kept: list[Piece] = []
     for index, piece in enumerate(pieces):
         later = frozenset().union(*(p.defines for p in pieces[index + 1 :]))
         if piece.defines and piece.defines <= later:
@@ -311,18 +218,18 @@ def _without_superseded(pieces: Sequence[_Piece]) -> list[_Piece]:
     return kept
 
 
-def _prelude(piece: _Piece, later: Sequence[_Piece]) -> _Piece | None:
+def _prelude(piece: Piece, later: Sequence[Piece]) -> Piece | None:
     """Imports and constants of a superseded block that a later one relies on."""
     loads = frozenset().union(*(p.loads for p in later))
     binds = frozenset().union(*(p.binds for p in later))
     lines = []
     for statement in piece.tree.body:
-        if isinstance(statement, (*_IMPORTS, *_ASSIGNS)):
-            names = set(_bound([statement]))
+        if isinstance(statement, (*IMPORTS, *ASSIGNS)):
+            names = set(bound_names([statement]))
             future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
             if future or names & loads - binds:
                 lines.append(ast.unparse(statement))
-    return _piece_of("\n".join(lines) + "\n") if lines else None
+    return piece_of("\n".join(lines) + "\n") if lines else None
 
 
 def _with_future_first(text: str) -> str:
@@ -340,25 +247,36 @@ def _with_future_first(text: str) -> str:
     return "\n".join([*moved, *lines]) if moved else text
 
 
-def _bare_code(text: str) -> str:
-    """Code without a fence: the whole reply, an indented block, or a run of code lines."""
-    whole = _piece_of(text)
-    if whole is not None and whole.defines:
+def _bare_code(text: str, wanted: frozenset[str]) -> str:
+    """Code without a fence: the whole reply, its indented blocks, or its runs of code lines."""
+    text = without_edge_markers(text)
+    whole = piece_of(text)
+    if whole is not None and whole.defines and not any(map(_says_nothing, whole.tree.body)):
         return whole.text
-    for block in reversed(indented_blocks(text)):
-        piece = _piece_of(block.text)
-        if piece is not None and piece.defines:
-            return _join([b for b in indented_blocks(text) if _piece_of(b.text)], frozenset())[0]
-    return _run_of_code(text.split("\n"))
-
-
-def _run_of_code(lines: list[str]) -> str:
-    starts = [i for i, line in enumerate(lines) if _STARTS_CODE.match(line)]
-    for start in starts[:MAX_STARTS]:
-        code = _longest_code(lines[start:])
-        if code:
-            return code
+    indented = [block for block in indented_blocks(text) if piece_of(block.text)]
+    for blocks in (indented, _runs_of_code(text.split("\n"))):
+        if any(piece.defines for piece in _pieces(blocks)[0]):
+            return _join(blocks, wanted)[0]
     return ""
+
+
+def _says_nothing(statement: ast.stmt) -> bool:
+    """Words and list items of prose that happen to parse, as ``- simple`` does."""
+    return isinstance(statement, ast.Expr) and isinstance(
+        statement.value, ast.Name | ast.UnaryOp | ast.BinOp | ast.Compare | ast.Tuple
+    )
+
+
+def _runs_of_code(lines: list[str]) -> list[Block]:
+    """What stands between the sentences of a reply and parses."""
+    found: list[Block] = []
+    position = 0
+    for start in [i for i, line in enumerate(lines) if _STARTS_CODE.match(line)][:MAX_STARTS]:
+        code = _longest_code(lines[start:]) if start >= position else ""
+        if code:
+            found.append(Block("", code, source="bare"))
+            position = start + code.count("\n") + 1
+    return found
 
 
 def _longest_code(lines: list[str]) -> str:
@@ -369,7 +287,7 @@ def _longest_code(lines: list[str]) -> str:
             break
         run.append(line)
     for _ in range(MAX_TRIMS):
-        piece = _piece_of("\n".join(run)) if run else None
+        piece = piece_of("\n".join(run)) if run else None
         if piece is not None and piece.defines:
             return piece.text
         if not run:

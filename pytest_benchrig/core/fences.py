@@ -13,6 +13,14 @@ PYTHON_WORDS = frozenset(
 _OPENER = re.compile(
     r"^(?P<margin>[ \t>]*(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?)(?P<fence>`{3,}|~{3,})(?P<info>.*)$"
 )
+_PYTHON_NAME = re.compile(r"^(?:python|py)[\d.]*(?:[-_].*)?$|^\S*\w\.py$")
+_NEUTRAL = frozenset({"code", "source", "snippet", "solution", "answer"})
+"""Words that models put where the language stands, and that name none."""
+
+_MARKDOWN = frozenset({"markdown", "md"})
+_CODE_START = re.compile(r"^\s*(?:(?:def|class|import|from|async\s+def)\s+\w|@\w)")
+_INLINE_OPENER = re.compile(r"^[^`~]*\S[ \t]*(?P<fence>`{3,})(?P<info>[ \t]*[\w+#.-]*)[ \t]*$")
+_TAG = re.compile(r"</?(?:span|b|i|em|strong|font|a)\b[^>]*>", re.IGNORECASE)
 _CODE_LIKE = re.compile(r"^(?:def|class|import|from|async|@|if|for|while|try|with)\b.*|.*[=(]")
 _PRE = re.compile(
     r"<pre[^>]*>\s*(?:<code(?P<attributes>[^>]*)>)?(?P<body>.*?)(?:</code>\s*)?</pre>",
@@ -52,15 +60,20 @@ def language_of(info: str) -> tuple[str, str]:
     info = info.strip()
     if not info:
         return "", ""
+    directive = re.match(r"^\{(?:code|code-cell|code-block)\}\s*([\w+-]*)", info)
+    if directive:
+        return directive[1].lower(), ""
     braced = re.match(r"^\{\s*\.?([\w+-]+)", info)
     if braced:
         return braced[1].lower(), ""
     word, _, rest = info.partition(" ")
     name = re.split(r"[:,{;=]", word)[0].lower().lstrip(".")
-    if name in PYTHON_WORDS:
+    if name in PYTHON_WORDS or _PYTHON_NAME.match(name):
         rest = rest.strip()
-        code = rest if re.match(r"^(?:def|class|import|from|async def|@)\b", rest) else ""
-        return name, code
+        code = rest if _CODE_START.match(rest) else ""
+        return (name if name in PYTHON_WORDS else "python"), code
+    if name in _NEUTRAL or (not name and word.startswith("{")) or re.match(r"^\w+=", word):
+        return "", ""
     if _CODE_LIKE.match(info) and not re.fullmatch(r"[\w+#.-]+(?:\s+[\w-]+=\S+)*", info):
         return "", info
     return name or word.lower(), ""
@@ -95,6 +108,14 @@ class QuoteState:
                 position = _after_string(line, position)
 
 
+def ends_in_string(code: str) -> bool:
+    """Whether a triple-quoted string is still open at the end of the code."""
+    state = QuoteState()
+    for line in code.split("\n"):
+        state.feed(line)
+    return bool(state.open)
+
+
 def _escaped(line: str, position: int) -> bool:
     slashes = 0
     while position - slashes > 0 and line[position - slashes - 1] == "\\":
@@ -120,8 +141,15 @@ def fenced_blocks(text: str) -> list[Block]:
     if blocks and not blocks[-1].closed:
         plain = _scan(lines, respect_strings=False)
         if plain[-1].closed:
-            return plain
-    return blocks
+            blocks = plain
+    return [inner for block in blocks for inner in _unwrapped(block)]
+
+
+def _unwrapped(block: Block) -> list[Block]:
+    """A whole answer in a Markdown fence: the blocks inside it."""
+    if block.language not in _MARKDOWN or not block.closed:
+        return [block]
+    return _scan(block.text.split("\n"), respect_strings=True) or [block]
 
 
 def _scan(lines: list[str], *, respect_strings: bool) -> list[Block]:
@@ -129,24 +157,44 @@ def _scan(lines: list[str], *, respect_strings: bool) -> list[Block]:
     later = _later_quotes(lines) if respect_strings else {}
     position = 0
     while position < len(lines):
-        opener = _OPENER.match(lines[position])
-        if opener is None or (opener["fence"][0] == "`" and "`" in opener["info"]):
+        opener = _opener(lines, position)
+        if opener is None:
             single = _one_line(lines[position])
             if single is not None:
                 blocks.append(single)
             position += 1
             continue
+        again = _opener(lines, position + 1)
+        if again is not None and again["info"].strip() in PYTHON_WORDS:
+            # A fence opened twice; the second says more.
+            opener, position = again, position + 1
+        margin = opener.groupdict().get("margin", "")
         language, first = language_of(opener["info"])
         body, position, closed = _body(lines, position + 1, opener["fence"], later)
         if first:
-            body.insert(0, opener["margin"] + first)
-        blocks.append(Block(language, _without_margin(body, opener["margin"]), closed))
+            body.insert(0, margin + first)
+        blocks.append(Block(language, _without_margin(body, margin), closed))
     return blocks
 
 
+def _opener(lines: list[str], position: int) -> re.Match[str] | None:
+    """The fence that a line opens, at its beginning or, a model's slip, behind a sentence."""
+    if position >= len(lines):
+        return None
+    line = lines[position]
+    found = _OPENER.match(line)
+    if found is not None:
+        return None if found["fence"][0] == "`" and "`" in found["info"] else found
+    found = _INLINE_OPENER.match(line)
+    if found is None:
+        return None
+    below = next((text for text in lines[position + 1 : position + 3] if text.strip()), "")
+    return found if found["info"].strip() or _CODE_START.match(below) else None
+
+
 def _one_line(line: str) -> Block | None:
-    match = re.match(r"^\s*```+\s*(python3?|py)?\s+(\S.*?)```+\s*$", line, re.IGNORECASE)
-    if match is None or not match[1]:
+    match = re.match(r"^\s*```+\s*(?:(python3?|py)\s+)?(\S.*?)```+\s*$", line, re.IGNORECASE)
+    if match is None or not (match[1] or _CODE_START.match(match[2])):
         return None
     return Block("python", match[2])
 
@@ -175,7 +223,7 @@ def _body(
         if not in_string and fence[0] == "`" and line.rstrip().endswith(fence):
             # A model's slip: the fence stands behind the last line of code.
             code = line.rstrip()[: -len(fence)]
-            if code.strip() and "`" not in code:
+            if code.strip() and "`" not in code and not code.lstrip().startswith("#"):
                 return [*body, code], index + 1, True
         body.append(line)
         quotes.feed(line)
@@ -204,7 +252,8 @@ def pre_blocks(text: str) -> list[Block]:
     for match in _PRE.finditer(text):
         named = _PRE_LANGUAGE.search(match["attributes"] or "")
         language = named[1].lower() if named else ""
-        found.append(Block(language, html.unescape(match["body"]).strip("\n"), source="pre"))
+        body = html.unescape(_TAG.sub("", match["body"]))
+        found.append(Block(language, body.strip("\n"), source="pre"))
     return found
 
 
