@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import pytest_benchrig
+
 PACKAGE = Path(__file__).parents[1] / "pytest_benchrig"
 EDGES = ("runtimes", "sandbox", "hardware", "reports")
 ONLY_IN = {
@@ -92,3 +94,21 @@ def test_the_core_is_pure() -> None:
     for path in (PACKAGE / "core").glob("*.py"):
         used = {name.split(".")[0] for name, _ in imports_of(path)}
         assert not used & forbidden, path.name
+
+
+def test_the_public_names_are_there_and_cost_nothing_until_used() -> None:
+    script = (
+        "import sys, pytest_benchrig\n"
+        "early = [m for m in sys.modules if m.startswith('pytest_benchrig.')]\n"
+        "found = [getattr(pytest_benchrig, name) for name in pytest_benchrig.__all__]\n"
+        "print(early, all(found), sorted(set(pytest_benchrig.__all__) - set(dir(pytest_benchrig))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "['pytest_benchrig._version'] True []"
+
+
+def test_an_unknown_public_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Sandbox'"):
+        pytest_benchrig.Sandbox  # noqa: B018 - the look-up is the test
