@@ -24,7 +24,7 @@ from pytest_benchrig.core.record import Record
 from pytest_benchrig.core.request import RequestSettings, parse_option, sampling_of
 from pytest_benchrig.core.scenario import AnswerSpec, Scenario
 from pytest_benchrig.core.thinking import ReasoningParser
-from pytest_benchrig.engines import EngineInfo, start_engine
+from pytest_benchrig.engines import EngineInfo, EngineKeeper, living, start_engine
 from pytest_benchrig.execution import ItemResult, now, trip_breaker
 from pytest_benchrig.replaying import EarlierRun, replay_source
 from pytest_benchrig.scenario_io import LoadedFile, load_file
@@ -207,20 +207,31 @@ class Active:
     def prepare(self, target: Target) -> None:
         """Fetch, start and connect what the target needs; what fails surfaces in set-up."""
         name = str(target)
-        if name in self._clients or target.runtime == SELFCHECK:
+        known, client = self.engines.get(name), self._clients.get(name)
+        if target.runtime == SELFCHECK or (client is not None and known is None):
             return
-        self._failures.pop(name, None)
         if not self._clients:
             self.take_baseline(target)
+        engine = known
+        if target.runtime == "embedded":
+            engine = living(
+                known,
+                target,
+                self.settings,
+                self.coordination,
+                slots=self.slots,
+                in_worker=bool(self.worker),
+            )
+        if engine is not None and engine is not known:
+            self.engines[name] = engine
+            self._started.append(engine)
+            self._warm.discard(name)
+        elif client is not None:
+            return
+        self._failures.pop(name, None)
+        self._clients.pop(name, None)
         try:
-            engine = self.engines.get(name)
-            if engine is None and target.runtime == "embedded":
-                engine = start_engine(target, self.settings, slots=self.slots)
-                self.engines[name] = engine
-                self._started.append(engine)
-            if engine is not None and engine.fault is not None:
-                raise engine.fault
-            self._clients[name] = TargetClient.connect(self, target, engine)
+            self._clients[name] = TargetClient.connect(self, target, engine, again=client)
         except RuntimeFault as fault:
             self._failures[name] = fault
 
@@ -294,7 +305,8 @@ class Active:
         self.take_baseline(target)
         engine = start_engine(target, self.settings, slots=self.slots)
         self.engines[str(target)] = engine
-        self._started.append(engine)
+        keeper = EngineKeeper(engine, target, self.settings, self.coordination, slots=self.slots)
+        self._closers.append(keeper.stop)
 
     def failed_setup(self, target: Target, fault: RuntimeFault) -> None:
         """A plain test could not get its client: counts for the circuit breaker."""

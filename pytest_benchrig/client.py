@@ -58,24 +58,40 @@ class TargetClient:
     ) -> None:
         self.target = target
         self._active = active
-        self._runtimes = list(runtimes)
-        self._engine = engine
         self._turn = 0
         self._window: int | None = None
         self._observers: list[Callable[[Measured], None]] = []
         self.info: ModelInfo = ModelInfo(target.model)
         self.version = ""
-        self.load_sec = engine.load_sec if engine else None
+        self._begin(runtimes, engine)
 
     @classmethod
-    def connect(cls, active: Active, target: Target, engine: EngineInfo | None) -> TargetClient:
+    def connect(
+        cls,
+        active: Active,
+        target: Target,
+        engine: EngineInfo | None,
+        again: TargetClient | None = None,
+    ) -> TargetClient:
         """Connect to every endpoint of the target and ask once what the model can do.
 
+        Args:
+            active: Settings, and what is shared.
+            target: Who is asked.
+            engine: The plugin's own engine, where there is one.
+            again: The target's client so far, whose engine died: tests hold it, so it is the one
+                that goes on with the new engine.
+
         Raises:
-            RuntimeFault: No endpoint answers, or the runtime says that the model is not there.
+            RuntimeFault: The engine did not start, no endpoint answers, or the runtime says that
+                the model is not there.
         """
         from pytest_benchrig.runtimes.registry import connect
 
+        if again is not None:
+            again.close()
+        if engine is not None and engine.fault is not None:
+            raise engine.fault
         urls = (engine.url,) if engine else target.endpoints or ("",)
         runtimes = [
             connect(
@@ -87,9 +103,19 @@ class TargetClient:
             )
             for url in urls
         ]
-        client = cls(active, target, runtimes, engine)
+        if again is None:
+            client = cls(active, target, runtimes, engine)
+        else:
+            client = again
+            client._begin(runtimes, engine)
         client.learn()
         return client
+
+    def _begin(self, runtimes: Sequence[Runtime], engine: EngineInfo | None) -> None:
+        self._runtimes = list(runtimes)
+        self._engine = engine
+        self._window = None
+        self.load_sec = engine.load_sec if engine else None
 
     def learn(self) -> None:
         """Ask the first endpoint that answers for its version and the model's description."""
@@ -179,8 +205,14 @@ class TargetClient:
             window.open()
             try:
                 generation = believed(runtime.generate(request), request)
+            except RuntimeFault as fault:
+                if self._engine is not None:
+                    self._engine.explain(fault)
+                raise
             finally:
                 report = window.close()
+        if self._engine is not None:
+            generation = self._engine.marked(generation)
         placement = Placement()
         with contextlib.suppress(RuntimeFault):
             # Where the model lies is a note beside the reply; a fault here is the next request's.

@@ -97,6 +97,23 @@ class Coordination:
             temporary.write_text(reason, "utf-8")
             temporary.replace(marker)
 
+    def publish(self, name: str, text: str) -> None:
+        """Tell the workers something under a name; what was told before is replaced."""
+        if self._directory is not None:
+            file = self._directory / f"{_key(name)}.said"
+            temporary = file.with_suffix(f".{os.getpid()}")
+            temporary.write_text(text, "utf-8")
+            temporary.replace(file)
+
+    def published(self, name: str) -> str:
+        """What was told last under a name, "" where nothing was."""
+        if self._directory is None:
+            return ""
+        try:
+            return (self._directory / f"{_key(name)}.said").read_text("utf-8")
+        except FileNotFoundError:
+            return ""
+
     def count_failure(self, name: str) -> int:
         """One more consecutive failure of the target; their number so far."""
         self._consecutive[name] = self._consecutive.get(name, 0) + 1

@@ -127,6 +127,14 @@ class ChildProcess:
         """Whether it runs."""
         return self._popen.poll() is None
 
+    def wait(self, timeout_sec: float | None) -> bool:
+        """Wait for its end, for ever with ``None``; whether it has ended."""
+        try:
+            self._popen.wait(timeout_sec)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def how_it_ended(self) -> str:
         """Exit status or signal, for people."""
         with contextlib.suppress(subprocess.TimeoutExpired):

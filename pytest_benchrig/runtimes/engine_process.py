@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ a tenth (measured on two cores: 83 to 7 tokens a second; with them 27)."""
 
 START_TIMEOUT_SEC = 300.0
 _HEALTH_POLL_SEC = 0.05
+_LISTENS_SEC = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,15 @@ class EngineHandle:
         """End the engine, where this process started it."""
         if self.process is not None:
             self.process.stop()
+
+    def ended(self, wait_sec: float = 0.0) -> str:
+        """How the process ended, "" while it runs or where another process started it."""
+        return self.process.ended(wait_sec) if self.process is not None else ""
+
+    def wait(self) -> None:
+        """Until the process ends, where this process started it."""
+        if self.process is not None:
+            self.process.wait()
 
     def restart(self, settings: EngineSettings) -> EngineHandle:
         """End it and start it again, with a larger window for instance; a new URL and pid.
@@ -186,6 +197,19 @@ class EngineProcess:
             atexit.unregister(self.stop)
             child.stop()
 
+    def ended(self, wait_sec: float = 0.0) -> str:
+        """How the process ended, "" while it runs; see :meth:`EngineHandle.ended`."""
+        child = self._child
+        if child is None:
+            return "it was stopped"
+        return child.how_it_ended() if child.wait(wait_sec) else ""
+
+    def wait(self) -> None:
+        """Until the process ends."""
+        child = self._child
+        if child is not None:
+            child.wait(None)
+
     def _launch(self) -> ChildProcess:
         wanted: dict[str, JsonValue] = {
             "model": str(self._path),
@@ -281,6 +305,18 @@ class EngineProcess:
 
     def _log_tail(self) -> str:
         return log_tail(self._log_path) if self._log_path else ""
+
+
+def listens(url: str) -> bool:
+    """Whether anything still listens at a started engine's address; only a refusal is a no."""
+    where = Endpoint.parse(url)
+    try:
+        socket.create_connection((where.host, where.port), timeout=_LISTENS_SEC).close()
+    except ConnectionRefusedError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def usable_cpus() -> int | None:
