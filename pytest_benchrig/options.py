@@ -237,7 +237,11 @@ _TABLE = (
     _ini("sample-interval", "Seconds between two hardware samples."),
     _ini("keep-samples", "Keep every hardware sample in the run file."),
     _ini("memory-warning", "Share of device memory that is warned about."),
-    _ini("breaker-failures", "Consecutive failures of a target after which it is given up."),
+    _ini(
+        "breaker-failures",
+        "Consecutive failures of a target (unreachable, not started, no such model, key refused, "
+        "out of memory) after which it is given up and its other items are skipped. Default 3.",
+    ),
     _ini("sandbox-memory-mb", "Address space of generated code, MB on top of the inherited size."),
     _ini("sandbox-allow-fork", "Let generated code start processes."),
     _ini("sandbox-site-packages", "Let generated code import installed packages."),
