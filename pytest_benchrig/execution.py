@@ -54,6 +54,25 @@ class ItemResult:
 
 def now() -> str:
     """Wall-clock time for people; no duration is ever taken from it."""
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What of a reply its verdict depends on, fresh or stored.
+
+    Attributes:
+        split: Trace and answer.
+        arrived: Whether any token came.
+        tokens: Completion tokens, where they are known.
+        cut_off: Whether it stopped at its budget.
+        budget: The effective budget as text.
+    """
+
+    split: Split
+    arrived: bool
+    tokens: int | None
+    cut_off: bool
+    budget: str
+
+
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
 
 
@@ -232,7 +251,14 @@ def judge_run(
     if scenario.kind in ("coding", "answer"):
         record = record.replace(truncated=cut_off)
     try:
-        verdict = judge(active, scenario, split, generation, cut_off, plan.budget)
+        reply = Reply(
+            split,
+            arrived=generation.marks.first_token_ns is not None,
+            tokens=generation.usage.completion_tokens,
+            cut_off=cut_off,
+            budget=plan.budget,
+        )
+        verdict = judge(active, scenario, reply)
     except PatternTimeout as slow:
         raise RuntimeFault(
             "judging",
@@ -275,16 +301,9 @@ def with_window(record: Record, measured: Measured) -> Record:
     return record
 
 
-def judge(
-    active: Active,
-    scenario: Scenario,
-    split: Split,
-    generation: Generation,
-    cut_off: bool,
-    budget: str,
-) -> Verdict:
+def judge(active: Active, scenario: Scenario, reply: Reply) -> Verdict:
     """The verdict on one reply; only the answer counts, never the trace."""
-    spec = scenario.spec
+    spec, split = scenario.spec, reply.split
     answer = "" if split.truncated_thinking else split.answer
     if isinstance(spec, AnswerSpec):
         from pytest_benchrig.core.answers import judge_answer
@@ -293,21 +312,23 @@ def judge(
             spec,
             answer,
             truncated_thinking=split.truncated_thinking,
-            truncated=cut_off,
-            budget=budget,
-            tokens_used=generation.usage.completion_tokens,
+            truncated=reply.cut_off,
+            budget=reply.budget,
+            tokens_used=reply.tokens,
             extra_checks=active.extra_checks,
         )
     if isinstance(spec, CodingSpec):
         from pytest_benchrig.sandbox.verdicts import judge_code
 
-        return judge_code(spec, answer, cut_off=cut_off, budget=budget, runner=active.sandbox)
+        return judge_code(
+            spec, answer, cut_off=reply.cut_off, budget=reply.budget, runner=active.sandbox
+        )
     if isinstance(spec, ContextSpec):
         from pytest_benchrig.core.context_text import judge_context
 
         return judge_context(spec, answer)
     if isinstance(spec, SpeedSpec):
-        if generation.marks.first_token_ns is None:
+        if not reply.arrived:
             return Verdict("fail", "no token arrived", rule="speed: a token must arrive")
         return Verdict(None)
     raise TypeError(f"{scenario.kind} is judged turn by turn")

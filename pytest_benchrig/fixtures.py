@@ -81,15 +81,12 @@ def benchrig_record(
 
 
 @pytest.fixture
-def benchrig_generation(
-    request: pytest.FixtureRequest, benchrig_target: Target, benchrig_record: ItemRecord
-) -> ItemResult:
+def benchrig_generation(benchrig_record: ItemRecord) -> ItemResult:
     """Makes the item's requests, one per run, and judges each before the next."""
-    active = _active(request)
     if benchrig_record.scenario is None:
         pytest.fail(
             "benchrig_generation makes the request of a scenario; in a plain test call "
             "benchrig_client.generate(...)",
             pytrace=False,
         )
-    return benchrig_record.execute(active, request.node)
+    return benchrig_record.execute()

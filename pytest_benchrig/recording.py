@@ -42,9 +42,16 @@ class ItemRecord:
     """
 
     def __init__(
-        self, active: Active, target: Target, scenario: Scenario | None, suite: str, task_id: str
+        self,
+        active: Active,
+        item: pytest.Item,
+        target: Target,
+        scenario: Scenario | None,
+        suite: str,
+        task_id: str,
     ) -> None:
         self._active = active
+        self._item = item
         self.target = target
         self.scenario = scenario
         self.suite = suite
@@ -115,13 +122,13 @@ class ItemRecord:
         )
         self._observed.append(with_window(record, measured))
 
-    def execute(self, active: Active, item: pytest.Item) -> ItemResult:
+    def execute(self) -> ItemResult:
         """Run the scenario; an infrastructure's fault is an error of the set-up."""
         from pytest_benchrig.runs import run_scenario
 
         if self.scenario is None:
             raise RuntimeError(f"{self.task_id} has no scenario")
-        self.result = run_scenario(active, self.scenario, self.target, item)
+        self.result = run_scenario(self._active, self.scenario, self.target, self._item)
         if self.result.skipped:
             pytest.skip(self.result.skipped)
         if self.result.fault is not None:
@@ -209,7 +216,7 @@ def item_record(item: pytest.Item, active: Active, target: Target) -> ItemRecord
     if ITEM_RECORD not in item.stash:
         scenario = scenario_of(item)
         suite, task = plain_identity(item) if scenario is None else (scenario.suite, scenario.id)
-        item.stash[ITEM_RECORD] = ItemRecord(active, target, scenario, suite, task)
+        item.stash[ITEM_RECORD] = ItemRecord(active, item, target, scenario, suite, task)
     return item.stash[ITEM_RECORD]
 
 

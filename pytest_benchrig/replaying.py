@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_benchrig.core import assemble
-from pytest_benchrig.core.generation import Generation, RuntimeFault, Target, TimingMarks, ToolCall
+from pytest_benchrig.core.generation import RuntimeFault, Target
 from pytest_benchrig.core.record import Record
 from pytest_benchrig.core.runfile import RunFile, latest_attempts, load_run
 from pytest_benchrig.core.scenario import ContextSpec, Scenario, ToolUseSpec
@@ -27,7 +28,7 @@ class EarlierRun:
 
     path: Path
     run: RunFile
-    by_item: dict[tuple[str, str, str], tuple[Record, ...]]
+    by_item: Mapping[tuple[str, str, str], Sequence[Record]]
 
     @classmethod
     def read(cls, path: Path) -> EarlierRun:
@@ -40,11 +41,11 @@ class EarlierRun:
             run = load_run(path.read_text("utf-8"))
         except (OSError, ValueError) as problem:
             raise pytest.UsageError(f"{path}: {problem}") from None
-        found: dict[tuple[str, str, str], tuple[Record, ...]] = {}
+        found: dict[tuple[str, str, str], list[Record]] = {}
         for record in latest_attempts(run.records):
             if record.phase == "measured":
                 key = (record.suite, record.task_id, record.target)
-                found[key] = (*found.get(key, ()), record)
+                found.setdefault(key, []).append(record)
         return cls(path, run, found)
 
     def result_of(self, active: Active, scenario: Scenario, target: Target) -> ItemResult | None:
@@ -100,12 +101,13 @@ def model_difference(active: Active, target: Target) -> str:
     return refusal(stopped) if stopped else ""
 
 
-def recorded_targets(path: Path) -> tuple[Target, ...]:
+def recorded_targets(earlier: EarlierRun) -> tuple[Target, ...]:
     """The targets of a journal or run file, in the order of their records."""
-    run = EarlierRun.read(path)
-    pairs = {(r.runtime, r.model): None for r in run.run.records}
+    pairs = {(r.runtime, r.model): None for r in earlier.run.records}
     if not pairs:
-        raise pytest.UsageError(f"{path} holds no record, so there is no target to take from it")
+        raise pytest.UsageError(
+            f"{earlier.path} holds no record, so there is no target to take from it"
+        )
     return tuple(Target(runtime, model) for runtime, model in pairs)
 
 
@@ -158,7 +160,7 @@ def judge_again(active: Active, scenario: Scenario, target: Target) -> ItemResul
 
 
 def _again(active: Active, scenario: Scenario, record: Record) -> Record:
-    from pytest_benchrig.execution import judge
+    from pytest_benchrig.execution import Reply, judge
 
     expected = stored_prompt_problem(scenario, record)
     if expected:
@@ -169,17 +171,22 @@ def _again(active: Active, scenario: Scenario, record: Record) -> Record:
             phase="replay",
             remedy="Run the scenario again, or replay with the scenario file of that run",
         )
-    generation = stored_generation(record)
     if isinstance(scenario.spec, ToolUseSpec):
         from pytest_benchrig.core.tool_calls import judge_stored
 
         verdict = judge_stored(scenario.spec, record.turns or [])
     else:
-        split = active.parser.split(generation.text, record.thinking)
+        split = active.parser.split(record.response, record.thinking)
         if record.truncated_thinking and not record.response:
             split = type(split)("", record.thinking, True, True)
-        cut_off = bool(record.truncated)
-        verdict = judge(active, scenario, split, generation, cut_off, "as recorded")
+        reply = Reply(
+            split,
+            arrived=bool(record.response or record.thinking),
+            tokens=record.completion_tokens,
+            cut_off=bool(record.truncated),
+            budget="as recorded",
+        )
+        verdict = judge(active, scenario, reply)
     again = assemble.with_verdict(
         record, verdict, "failed" if verdict.passed is False else "passed"
     )
@@ -206,20 +213,3 @@ def stored_prompt_problem(scenario: Scenario, record: Record) -> str:
     if record.prompt != scenario.prompt:
         return f"stored {record.prompt[:80]!r}, now {scenario.prompt[:80]!r}"
     return ""
-
-
-def stored_generation(record: Record) -> Generation:
-    """The generation as far as a record keeps it; its marks say only that tokens came."""
-    from pytest_benchrig.core.generation import Arrival, Usage
-
-    arrivals = (Arrival(0, "answer"),) if record.response or record.thinking else ()
-    return Generation(
-        text=record.response,
-        marks=TimingMarks(0, 0, arrivals),
-        thinking=record.thinking,
-        tool_calls=tuple(
-            ToolCall(c["name"], c["arguments"], c.get("id", "")) for c in record.tool_calls or ()
-        ),
-        finish_reason=record.finish_reason or "",
-        usage=Usage(record.prompt_tokens_actual, record.completion_tokens),
-    )

@@ -33,11 +33,10 @@ def resolve_targets(active: Active) -> tuple[Target, ...]:
     settings = active.settings
     if settings.selfcheck:
         return (Target(SELFCHECK, ""),)
-    recorded = settings.replay or settings.resume
-    if recorded is not None and not settings.models:
+    if (settings.replay or settings.resume) is not None and not settings.models:
         from pytest_benchrig.replaying import recorded_targets
 
-        return recorded_targets(recorded)
+        return recorded_targets(active.earlier)
     return unique(active.config, (_expand(active, text) for text in settings.models))
 
 

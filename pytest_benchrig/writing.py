@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,9 +40,10 @@ def write_reports(
         jobs += [(out / name, render) for name, render in (offered or {}).items()]
     written: list[Path] = []
     problems: list[str] = []
+    render_once = functools.cache(lambda render: render(run))
     for path, render in jobs:
         try:
-            write_text(path, render(run))
+            write_text(path, render_once(render))
             written.append(path)
         except OSError as problem:
             problems.append(f"{path} could not be written: {problem}")
