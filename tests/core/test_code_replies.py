@@ -35,7 +35,7 @@ def test_a_reply_is_read_as_its_reader_would(
 
     found = extract_code(answer, cut_off=case["cut_off"], budget="512", wanted=("add",))
 
-    kind = found.kind
+    kind: str = found.kind
     if kind == "code":
         kind = "pass" if adds(found.code, monkeypatch) else "fail"
     assert kind == case["expect"], found
