@@ -42,6 +42,10 @@ class KeptFile:
             data = os.pread(self._fd, self._room, 0)
         return data
 
+    def fileno(self) -> int:
+        """The descriptor, for who wants a part only; valid until :meth:`close`."""
+        return self._fd
+
     def close(self) -> None:
         """Give the descriptor back; closing twice is harmless."""
         if self._fd >= 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from pytest_benchrig.hardware.readings import CpuTimes, Memory, ProcessSample
@@ -17,8 +17,12 @@ class HostProcess(Protocol):
         """Memory and processor time now; ``ProcessLookupError`` once it is gone."""
         ...
 
-    def read_rss(self) -> object:
-        """Memory alone, not yet understood; ``ProcessLookupError`` once the process is gone."""
+    @property
+    def read_rss(self) -> Callable[[], object]:
+        """Reads memory alone, for :meth:`rss_mb`; it raises ``OSError`` once the process is gone.
+
+        Asked for once and called in every tick, so that a tick costs no more than the call.
+        """
         ...
 
     def rss_mb(self, read: object) -> float | None:

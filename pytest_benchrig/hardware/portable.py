@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from pytest_benchrig.hardware.readings import (
@@ -51,12 +51,12 @@ class PsutilProcess:
         cpu = times.user + times.system + times.children_user + times.children_system
         return ProcessSample(rss / MIB, cpu)
 
-    def read_rss(self) -> float:
-        """Memory alone, for :meth:`rss_mb`.
+    @property
+    def read_rss(self) -> Callable[[], object]:
+        """Reads memory alone, for :meth:`rss_mb`."""
+        return self._rss
 
-        Raises:
-            ProcessLookupError: The process is gone or may not be seen.
-        """
+    def _rss(self) -> float:
         import psutil
 
         try:

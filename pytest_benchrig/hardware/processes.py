@@ -47,21 +47,10 @@ class ProcessSet:
             if not new_since_open:
                 self._base[pid] = self._last[pid]
 
-    def read_rss(self) -> list[tuple[HostProcess, object]]:
-        """The memory of all, not yet understood: that is cheaper for many readings at once."""
-        found = []
-        for handle in self._handles.values():
-            try:
-                found.append((handle, handle.read_rss()))
-            except ProcessLookupError:
-                continue  # its processor time was counted up to the last look
-        return found
-
-    @staticmethod
-    def rss_mb(read: Iterable[tuple[HostProcess, object]]) -> float | None:
-        """Resident memory of all together in MiB; ``None`` once all have ended."""
-        known = [size for handle, raw in read if (size := handle.rss_mb(raw)) is not None]
-        return sum(known) if known else None
+    @property
+    def handles(self) -> tuple[HostProcess, ...]:
+        """Those that had not ended at the last look."""
+        return tuple(self._handles.values())
 
     def read_cpu(self) -> None:
         """Bring the processor time up to now."""

@@ -20,6 +20,7 @@ from pytest_benchrig.hardware.readings import GpuProcess, GpuReading, SensorErro
 from pytest_benchrig.hardware.report import WindowReport
 from pytest_benchrig.hardware.sensor import SensorThread, SlowSensor, bounded
 from pytest_benchrig.hardware.serving import Serving
+from pytest_benchrig.hardware.ticker import Ticker
 from pytest_benchrig.hardware.window import Window
 
 PROBE_SEC = 3.0
@@ -77,9 +78,7 @@ class Sampler:
         self.no_host = ""
         self._lock = threading.Lock()
         self._listening: list[Window] = []
-        self._ticking: list[Window] = []
-        self._stop: threading.Lock | None = None
-        self._thread: threading.Thread | None = None
+        self.ticker = Ticker(self.interval_sec)
         chosen = known_sensors(self.root) if sensors is None else tuple(sensors)
         self.sensors = tuple(SensorThread(sensor, self._deliver) for sensor in chosen)
         for sensor in self.sensors:
@@ -103,11 +102,8 @@ class Sampler:
     def close(self) -> None:
         """Stop the threads and give back what was kept open; windows still open just end."""
         with self._lock:
-            self._ticking.clear()
             self._listening.clear()
-            thread = self._end_thread()
-        if thread is not None:
-            thread.join(1.0)
+        self.ticker.close()
         if self.host is not None:
             self.host.close()
             self.host = None
@@ -140,26 +136,6 @@ class Sampler:
         """Let the window have the readings of the slow sensors from now on."""
         with self._lock:
             self._listening.append(window)
-
-    def enter(self, window: Window) -> None:
-        """Tick for this window from now on."""
-        with self._lock:
-            self._ticking.append(window)
-            if self._thread is not None and self._thread.is_alive():
-                return
-            self._stop = threading.Lock()
-            self._stop.acquire()
-            self._thread = threading.Thread(
-                target=self._run, args=(self._stop,), name="benchrig-sampler", daemon=True
-            )
-            self._thread.start()
-
-    def leave(self, window: Window) -> threading.Thread | None:
-        """End the window's ticks; with the last of them the thread, which is then given back."""
-        with self._lock:
-            if window in self._ticking:
-                self._ticking.remove(window)
-            return self._end_thread()
 
     def unlisten(self, window: Window) -> None:
         """Spare the window further readings of the slow sensors."""
@@ -246,23 +222,6 @@ class Sampler:
             windows = tuple(self._listening)
         for window in windows:
             window.deliver(sensor, at, reading)
-
-    def _run(self, stop: threading.Lock) -> None:
-        pause = min(self.interval_sec, threading.TIMEOUT_MAX)
-        due = time.perf_counter() + pause
-        # A bare lock wakes at two thirds of the price of an Event, which is most of a tick.
-        while not stop.acquire(timeout=max(0.0, due - time.perf_counter())):
-            for window in tuple(self._ticking):
-                window.tick()
-            # A late tick is not made up for: two in a row would tell nothing new.
-            due = max(due + pause, time.perf_counter())
-
-    def _end_thread(self) -> threading.Thread | None:
-        if self._ticking or self._stop is None:
-            return None
-        self._stop.release()
-        thread, self._thread, self._stop = self._thread, None, None
-        return thread
 
 
 def known_sensors(root: str = "/") -> tuple[SlowSensor, ...]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_benchrig.hardware.energy import EnergyMeter
 from pytest_benchrig.hardware.gathered import Gathered
@@ -18,17 +19,21 @@ from pytest_benchrig.hardware.report import WindowReport
 from pytest_benchrig.hardware.sensor import SensorThread, Ticket
 from pytest_benchrig.hardware.serving import Serving
 from pytest_benchrig.hardware.summary import summarise
+from pytest_benchrig.hardware.ticker import Watch
 
 if TYPE_CHECKING:
     from pytest_benchrig.hardware.sampler import Sampler
 
-_Reading: TypeAlias = "tuple[float, object, list[tuple[HostProcess, object]] | None]"
-"""When, what the client's memory was, and what the server's; not yet understood."""
+_Handles: TypeAlias = "tuple[HostProcess, ...]"
 
-_AT_ONCE = 16
+FULL_SEC = 2.0
+"""When a window takes its first full sample and looks for new children of the server.
 
-REFRESH_SEC = 2.0
-"""How often a long window reads the host's memory and looks for new children of the server."""
+Such a sample costs as much as five ticks, so the pause doubles, up to :data:`FULL_MOST_SEC`.
+"""
+
+FULL_MOST_SEC = 10.0
+"""The longest pause between two full samples."""
 
 
 class Window:
@@ -44,8 +49,10 @@ class Window:
         self._lock = threading.Lock()
         self._open = False
         self._report: WindowReport | None = None
-        self._refreshed_at = 0.0
-        self._pending: list[_Reading] = []
+        self._full_pause = FULL_SEC
+        self._handles: _Handles = ()
+        self._read: list[Any] = []
+        self._watch = Watch(self._read.append, self._full)
         self._in_process = os.getpid() in serving.pids
         self._data = Gathered(serving, sampler.interval_sec, sampler.memory_warning_pct)
         self._client: HostProcess | None = None
@@ -74,9 +81,9 @@ class Window:
             sensor.wait(ticket, until)
         with self._lock:
             data.cpu_before, data.swapped_before = self._counters()
-            data.opened_at = self._refreshed_at = time.perf_counter()
+            data.opened_at = time.perf_counter()
             self._sample(data.opened_at)
-        self._sampler.enter(self)
+        self._sampler.ticker.enter(self._watch)
         return self
 
     def close(self) -> WindowReport:
@@ -101,7 +108,7 @@ class Window:
             self._sample(closed_at)
             data.cpu_after, data.swapped_after = self._counters()
             self._settle_cpu()
-        thread = self._sampler.leave(self)
+        thread = self._sampler.ticker.leave(self._watch, self._let_go)
         until = closed_at + self._sampler.sensor_wait_sec
         for sensor, ticket in tickets:
             sensor.wait(ticket, until, lists=True)
@@ -113,7 +120,6 @@ class Window:
         if thread is not None:
             thread.join(_JOIN_SEC)
         self._report = summarise(data, self._sampler, self._tickets)
-        self._let_go()
         return self._report
 
     @property
@@ -138,26 +144,12 @@ class Window:
     ) -> None:
         self.close()
 
-    def tick(self) -> None:
-        """One more sample; called by the sampler's thread.
-
-        A thread that wakes has nothing of its own left in the processor's caches, so that what it
-        does costs several times as much as in a row. It therefore only reads the memory of client
-        and server; sixteen readings are understood at once, and the host's memory and the server's
-        new children, which cost more, have their own slower beat.
-        """
+    def _full(self, now: float) -> None:
+        """A full sample in the place of a tick; called by the sampler's thread."""
         with self._lock:
-            if not self._open:
-                return
-            now = time.perf_counter()
-            if now - self._refreshed_at >= REFRESH_SEC:
-                self._refreshed_at = now
+            if not self._data.closed_at:
                 self._refresh(self._server)
                 self._sample(now)
-                return
-            self._pending.append(self._read(now))
-            if len(self._pending) >= _AT_ONCE:
-                self._understand()
 
     def deliver(self, sensor: SensorThread, at: float, reading: SlowReading) -> None:
         """Take a reading of a slow sensor; called by that sensor's thread."""
@@ -213,48 +205,62 @@ class Window:
             self._data.missing["swapped_mb"] = str(problem)
         return cpu, swapped
 
-    def _read(self, now: float) -> _Reading:
-        client = None
-        if self._client is not None:
-            try:
-                client = self._client.read_rss()
-            except ProcessLookupError as problem:
-                self._data.missing["client_rss_mb"] = f"this process: {problem}"
-        return now, client, None if self._server is None else self._server.read_rss()
-
     def _sample(self, now: float) -> None:
         """A full sample: client, server and host."""
-        self._pending.append(self._read(now))
+        self._watch.full_at = now + self._full_pause
+        self._full_pause = min(2 * self._full_pause, FULL_MOST_SEC)
         self._understand()
+        client = None if self._client is None else _size((self._client,))
+        server = None if self._server is None else _size(self._server.handles)
+        self._take(now, client, server)
+        self._choose()
         memory = self._host_memory(now)
         if memory is not None and self._data.samples is not None:
             self._data.samples.append(
                 {"t": now - self._data.opened_at, "memory_used_mb": memory.used_mb}
             )
 
+    def _choose(self) -> None:
+        """Choose whose memory the next ticks read: the server's, else that of this process."""
+        handles: _Handles = () if self._client is None else (self._client,)
+        if self._server is not None:
+            handles = self._server.handles
+        self._handles = handles
+        self._watch.readers = tuple(handle.read_rss for handle in handles)
+
     def _understand(self) -> None:
+        """Take in what the ticks have read since the last time.
+
+        No lock is needed against the thread, which may be appending: only whole ticks are taken.
+        """
+        width = 1 + len(self._handles)
+        whole = len(self._read) // width * width
+        for begin in range(0, whole, width):
+            at = self._read[begin]
+            size = _sum(self._handles, self._read[begin + 1 : begin + width])
+            if self._server is None:
+                self._take(at, size, None)
+            else:
+                self._take(at, None, size)
+        del self._read[:whole]
+
+    def _take(self, at: float, client: float | None, server: float | None) -> None:
         data = self._data
-        for at, client_read, server_read in self._pending:
-            figures: dict[str, float] = {}
-            client = server = None
-            if client_read is not None and self._client is not None:
-                client = self._client.rss_mb(client_read)
-            if client is not None:
-                data.client.add(at, client)
-                figures["client_rss_mb"] = client
-            if server_read is not None:
-                server = ProcessSet.rss_mb(server_read)
-                if server is None:
-                    data.server_ended = True
-            if server is not None:
-                data.server.add(at, server)
-                figures["server_rss_mb"] = server
-                if client is not None:
-                    data.rss.add(at, server if self._in_process else server + client)
-            data.sample_count += 1
-            if data.samples is not None:
-                data.samples.append({"t": at - data.opened_at, **figures})
-        self._pending.clear()
+        figures: dict[str, float] = {}
+        if client is not None:
+            data.client.add(at, client)
+            figures["client_rss_mb"] = client
+        if server is not None:
+            data.server.add(at, server)
+            figures["server_rss_mb"] = server
+            if data.client.count:
+                both = server if self._in_process else server + data.client.last
+                data.rss.add(at, both)
+        elif self._server is not None:
+            data.server_ended = True
+        data.sample_count += 1
+        if data.samples is not None:
+            data.samples.append({"t": at - data.opened_at, **figures})
 
     def _host_memory(self, now: float) -> Memory | None:
         host, data = self._sampler.host, self._data
@@ -306,6 +312,27 @@ class Window:
         for processes in (self._client, self._server, self._own):
             if processes is not None:
                 processes.close()
+
+
+def _sum(handles: _Handles, found: Sequence[object]) -> float | None:
+    """Resident memory of all together in MiB; ``None`` once all have ended."""
+    known = [
+        size
+        for handle, read in zip(handles, found, strict=True)
+        if read is not None and (size := handle.rss_mb(read)) is not None
+    ]
+    return sum(known) if known else None
+
+
+def _size(handles: _Handles) -> float | None:
+    """The same, read now."""
+    found: list[object] = []
+    for handle in handles:
+        try:
+            found.append(handle.read_rss())
+        except OSError:
+            found.append(None)  # it has ended; its processor time was counted up to the last look
+    return _sum(handles, found)
 
 
 _JOIN_SEC = 0.001
