@@ -82,6 +82,17 @@ def show(value):
     print(json.dumps(value.to_json() if hasattr(value, "to_json") else value))
 """
 
+
+def window(between: str = "") -> str:
+    """A script that opens a window, runs ``between`` and shows the window's report."""
+    return f"""
+s = sampler()
+window = s.window(own()).open()
+{between}
+show(window.close())
+"""
+
+
 GIB = 1024**3
 
 TWO_GPUS: dict[str, object] = {
