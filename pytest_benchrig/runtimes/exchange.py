@@ -16,6 +16,7 @@ from pytest_benchrig.runtimes.faults import (
 )
 from pytest_benchrig.runtimes.framing import (
     END_HINTS,
+    EVENT_TAILS,
     JSON_TYPES,
     PARSERS,
     Framing,
@@ -80,6 +81,7 @@ class Exchange:
         self._reply = reply
         self._parser: Parser = PARSERS[framing]()
         self._hints = END_HINTS[framing]
+        self._tail = EVENT_TAILS[framing]
         self._media_types = media_types
         self._reader = ResponseReader()
         self._progress = Progress(
@@ -174,29 +176,24 @@ class Exchange:
         So reads are kept as they are until the stream seems to end or falls silent, or so much
         has come that the bounds have to be checked.
         """
-        receive = self._connection.receive
+        connection = self._connection
         backlog: list[Raw] = []
-        keep = backlog.append
-        hints = self._hints
         total_ns = self._progress.total_ns
         look_ns = min(self._look_ns, total_ns)
         room = MAX_LINE_BYTES
-        self._connection.wait_at_most(min(_IDLE_NS, self._progress.deadline_ns - now_ns()))
+        connection.wait_at_most(min(_IDLE_NS, self._progress.deadline_ns - now_ns()))
         try:
             while True:
-                raw = receive()
-                keep(raw)
-                data = raw[0]
-                room -= len(data)
+                room = connection.collect(backlog, self._tail, look_ns, room)
+                data, _, ns, _, _ = backlog[-1]
                 if data.endswith(_LAST_CHUNK) or not data or room < 0:
                     break
-                if raw[4] > look_ns:
-                    if raw[4] > total_ns or not _flows(backlog):
+                if ns > look_ns:
+                    if ns > total_ns or not _flows(backlog):
                         break
-                    look_ns = min(raw[4] + self._progress.stall_ns, total_ns)
-                for hint in hints:
-                    if hint in data:
-                        return backlog
+                    look_ns = min(ns + self._progress.stall_ns, total_ns)
+                if any(hint in data for hint in self._hints):
+                    break
         except (TimeoutError, BlockingIOError):
             pass  # silence: the time to look at what has come
         except OSError as problem:

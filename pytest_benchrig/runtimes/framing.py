@@ -27,6 +27,11 @@ END_HINTS: Mapping[Framing, tuple[bytes, ...]] = {
 """Bytes that the last event of a stream holds; others may hold them too."""
 
 
+EVENT_TAILS: Mapping[Framing, bytes] = {"sse": b"}\n\n\r\n", "ndjson": b"}\n\r\n"}
+"""How a segment ends that holds whole events, each in an HTTP chunk: another will follow, or the
+last chunk. What ends otherwise is looked at more closely."""
+
+
 class Parser(Protocol):
     """What both framings offer."""
 

@@ -48,18 +48,18 @@ class LineSplitter:
         for piece in pieces:
             if self._rest:
                 line_ns = ns if piece.strip(b"\r") else self._rest_ns
-                self._check(self._length + len(piece))
+                self.check(self._length + len(piece))
                 lines.append((line_ns, b"".join((*self._rest, piece))))
                 self._rest = []
                 self._length = 0
             else:
-                self._check(len(piece))
+                self.check(len(piece))
                 lines.append((ns, piece))
         if last:
             self._rest.append(last)
             self._rest_ns = ns
             self._length += len(last)
-            self._check(self._length)
+            self.check(self._length)
         return lines
 
     def close(self) -> list[tuple[int, bytes]]:
@@ -71,6 +71,16 @@ class LineSplitter:
         self._length = 0
         return rest
 
-    def _check(self, length: int) -> None:
+    @property
+    def empty(self) -> bool:
+        """Whether nothing of an earlier feed still matters to the next line."""
+        return not (self._rest or self._skip_lf)
+
+    def check(self, length: int) -> None:
+        """Refuse a line of this length.
+
+        Raises:
+            LineTooLong: It is longer than the bound.
+        """
         if length > self._limit:
             raise LineTooLong(self._limit)

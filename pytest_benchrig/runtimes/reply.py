@@ -22,7 +22,7 @@ from pytest_benchrig.runtimes.clock import StampedEvent
 from pytest_benchrig.runtimes.faults import ServerError, error_in, excerpt
 from pytest_benchrig.runtimes.figures import whole_number
 
-_decode = json.JSONDecoder().decode
+_DECODER = json.JSONDecoder()
 
 ArrivalKind: TypeAlias = Literal["thinking", "answer", "tool_call"]
 
@@ -207,7 +207,10 @@ def decode_event(data: bytes) -> Mapping[str, JsonValue]:
         ErrorInStream: It carries an error.
     """
     try:
-        value = _decode(data.decode("utf-8", "replace"))
+        text = data.decode("utf-8", "replace")
+        value, end = _DECODER.raw_decode(text)
+        if end != len(text):
+            value = _DECODER.decode(text)
     except (ValueError, RecursionError):
         raise Garbage(f"not JSON: {excerpt(data)!r}") from None
     if not isinstance(value, dict):

@@ -40,6 +40,18 @@ class SseParser:
         Raises:
             LineTooLong: A line is longer than the bound.
         """
+        if (
+            data[:6] == b"data: "
+            and data[-2:] == b"\n\n"
+            and data.find(b"\n") == len(data) - 2
+            and b"\r" not in data
+            and self._lines.empty
+            and not (self._data or self._name)
+        ):
+            # Nearly every read is one event of one line.
+            self._lines.check(len(data) - 2)
+            self._at_start = False
+            return [StampedEvent(ns, data[6:-2])]
         events: list[StampedEvent] = []
         for line_ns, line in self._lines.feed(ns, data):
             self._line(line_ns, line, events)

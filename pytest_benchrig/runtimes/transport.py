@@ -13,7 +13,7 @@ import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pytest_benchrig.runtimes import clock
 from pytest_benchrig.runtimes.clock import ANCILLARY_BYTES, SO_TIMESTAMPNS, KernelClock, now_ns
@@ -29,11 +29,11 @@ Raw: TypeAlias = tuple[bytes, list[tuple[int, int, bytes]], int, int, int]
 """One read as it was: data, ancillary data, clock, wall clock, clock again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """What one read returned: ``data`` is empty at the end of the stream.
 
-    ``kernel`` says whether ``ns`` is the kernel's stamp or the clock after the read.
+    ``kernel`` says whether ``ns`` is the kernel's stamp or the clock after the read. One is made
+    for each token: a named tuple costs a third of a frozen dataclass.
     """
 
     ns: int
@@ -107,6 +107,42 @@ class Connection:
         data = self._sock.recv(READ_BYTES)
         ns = now_ns()
         return data, [], ns, 0, ns
+
+    def collect(self, backlog: list[Raw], tail: bytes, until_ns: int, room: int) -> int:
+        """Keep reads in ``backlog`` as long as they end with ``tail``; the last one kept does not.
+
+        As :meth:`receive` in a loop, for the time between tokens: what is done here for each of
+        them runs on cold caches and costs ten times what it costs in a row.
+
+        Args:
+            backlog: Gets the reads.
+            tail: How a segment ends that is followed by another.
+            until_ns: A read after this time is the last.
+            room: So many bytes may come; the read that exceeds them is the last.
+
+        Returns:
+            The room that is left.
+
+        Raises:
+            TimeoutError: Nothing came in time; also as ``BlockingIOError``.
+            OSError: The connection is gone.
+        """
+        keep = backlog.append
+        if not self._stamped:
+            while True:
+                raw = self.receive()
+                keep(raw)
+                room -= len(raw[0])
+                if not raw[0].endswith(tail) or raw[2] > until_ns or room < 0:
+                    return room
+        recvmsg, clock_ns, wall_ns = self._sock.recvmsg, now_ns, time.time_ns
+        while True:
+            data, ancillary, _, _ = recvmsg(READ_BYTES, ANCILLARY_BYTES)
+            ns = clock_ns()
+            keep((data, ancillary, ns, wall_ns(), clock_ns()))
+            room -= len(data)
+            if not data.endswith(tail) or ns > until_ns or room < 0:
+                return room
 
     def segment(self, raw: Raw) -> Segment:
         """The read with its arrival; reads are given in the order they were made."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 MAX_HEAD_BYTES = 64 * 1024
 _MAX_CHUNK_LINE = 4096
+_USUAL_SIZE_LINE = 8
 
 
 class WireError(Exception):
@@ -142,6 +143,12 @@ class ResponseReader:
             self.until_close = True
 
     def _feed_chunked(self, data: bytes) -> bytes:
+        if not (self._buffer or self._left or self._after_chunk or self._in_trailer):
+            # Nearly every read is one whole chunk.
+            end = data.find(b"\r\n")
+            size = _chunk_size(data[:end]) if 0 < end <= _USUAL_SIZE_LINE else 0
+            if size and len(data) == end + size + 4 and data.endswith(b"\r\n"):
+                return data[end + 2 : -2]
         data = self._buffer + data
         self._buffer = b""
         body: list[bytes] = []
@@ -176,14 +183,19 @@ class ResponseReader:
         elif self._in_trailer:
             self.done = not line
         else:
-            size = line.split(b";")[0].strip()
-            try:
-                if not size.isalnum():
-                    raise ValueError
-                self._left = int(size, 16)
-            except ValueError:
-                raise WireError(f"not a chunk size: {line[:40]!r}") from None
+            size = _chunk_size(line.split(b";")[0].strip())
+            if size is None:
+                raise WireError(f"not a chunk size: {line[:40]!r}")
+            self._left = size
             self._in_trailer = self._left == 0
+
+
+def _chunk_size(text: bytes) -> int | None:
+    """A chunk's size in hexadecimal, ``None`` for what is none."""
+    try:
+        return int(text, 16) if text.isalnum() else None
+    except ValueError:
+        return None
 
 
 def parse_head(data: bytes) -> Head:

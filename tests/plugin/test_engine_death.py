@@ -23,18 +23,18 @@ import os, signal
 from pytest_benchrig.active import ACTIVE
 from pytest_benchrig.runtimes.transport import Connection
 
-receive = Connection.receive
+collect = Connection.collect
 state = {"item": "", "reads": 0}
 
-def deadly(connection):
-    raw = receive(connection)
-    if "deadly" in state["item"] and b'"content":"' in raw[0]:
+def deadly(connection, backlog, tail, until_ns, room):
+    room = collect(connection, backlog, b"no read ends so", until_ns, room)
+    if "deadly" in state["item"] and b'"content":"' in backlog[-1][0]:
         state["reads"] += 1
         if state["reads"] == 3:
             os.kill(state["pid"], signal.SIGKILL)
-    return raw
+    return room
 
-Connection.receive = deadly
+Connection.collect = deadly
 
 def pytest_runtest_setup(item):
     pid = item.config.stash[ACTIVE].engines["embedded:smollm2-135m"].pid
