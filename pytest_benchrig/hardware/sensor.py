@@ -18,7 +18,8 @@ Deliver = Callable[["SensorThread", float, SlowReading], None]
 class SlowSensor(Protocol):
     """A sensor whose reading may take long, block or fail.
 
-    ``cadence_sec`` is the shortest time between two readings; a window that is shorter still gets
+    ``cadence_sec`` is the shortest time between two readings, which is longer in old windows
+    (:func:`pause_sec`); a window that is shorter still gets
     one at its opening and one at its close, unless ``cadence_sec`` is half a minute or more: then
     only the first.
     """
@@ -76,6 +77,7 @@ class SensorThread:
         self._deliver = deliver
         self._state = threading.Condition()
         self._users = 0
+        self._begun_at = 0.0
         self._alive = False
         self._found = False
         self._busy_since: float | None = None
@@ -121,6 +123,7 @@ class SensorThread:
         """Read now, then list the processes, and go on reading until :meth:`end`."""
         with self._state:
             self._users += 1
+            self._begun_at = time.perf_counter()
             self._lists_wanted += 1
         return self.ask()
 
@@ -225,7 +228,7 @@ class SensorThread:
             with self._state:
                 self._state.wait_for(
                     lambda: self._due() or not self._users,
-                    min(self.sensor.cadence_sec, threading.TIMEOUT_MAX),
+                    pause_sec(self.sensor.cadence_sec, time.perf_counter() - self._begun_at),
                 )
                 if not self._users and self._wanted <= self._done:
                     self._alive = False
@@ -273,6 +276,17 @@ class SensorThread:
         except Exception as unexpected:
             return _unexpected(self.name, unexpected)
         return found
+
+
+def pause_sec(cadence_sec: float, age_sec: float) -> float:
+    """How long to wait for the next reading, for a window that was opened ``age_sec`` ago.
+
+    A reading of NVML costs as much as five ticks, so a long window is read less often: at a tenth
+    of its age, but at least once a second (a driver's power figure is a mean over that time), or as
+    often as the sensor allows.
+    """
+    pause = max(cadence_sec, min(age_sec / 10, 1.0))
+    return min(pause, threading.TIMEOUT_MAX)
 
 
 def bounded(name: str, call: Callable[[], T], within_sec: float) -> T:

@@ -21,7 +21,7 @@ from pytest_benchrig.hardware.readings import (
 )
 from pytest_benchrig.hardware.report import FIGURES, WindowReport
 from pytest_benchrig.hardware.sampler import Sampler
-from pytest_benchrig.hardware.sensor import SensorThread, bounded
+from pytest_benchrig.hardware.sensor import SensorThread, bounded, pause_sec
 from pytest_benchrig.hardware.serving import Serving
 
 Patient = Callable[..., Sampler]
@@ -301,6 +301,23 @@ def test_energy_that_was_seen_over_part_of_the_window_is_not_the_windows(
     report = patient(sensors=[Once()]).window(this_process).open().close()
     assert report.energy_j is None
     assert "only" in report.unmeasured["cpu_energy_j"]
+
+
+@pytest.mark.parametrize(
+    ("cadence", "age", "pause"),
+    [
+        (0.2, 0.0, 0.2),
+        (0.2, 2.0, 0.2),
+        (0.2, 5.0, 0.5),
+        (0.2, 600.0, 1.0),
+        (5.0, 600.0, 5.0),
+        (float("inf"), 0.0, threading.TIMEOUT_MAX),
+    ],
+)
+def test_a_long_window_reads_its_slow_sensors_less_often(
+    cadence: float, age: float, pause: float
+) -> None:
+    assert pause_sec(cadence, age) == pause
 
 
 def test_a_call_that_hangs_is_bounded() -> None:
