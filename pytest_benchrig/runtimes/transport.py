@@ -55,6 +55,7 @@ class Connection:
         self.start_ns = 0
         self._stamped = clock.KERNEL_STAMPS_OFFERED and not tls
         self._clock = KernelClock()
+        self._clock.prime()
         self._latest_ns = 0
         self._patience_ns = 0
 
@@ -73,6 +74,7 @@ class Connection:
         """
         self._patience_ns = 0
         self._sock.settimeout(max(timeout_sec, 0.001))
+        self._clock.prime()
         self.start_ns = self._latest_ns = now_ns()
         self._sock.sendall(data)
 

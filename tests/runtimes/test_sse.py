@@ -92,3 +92,16 @@ def test_a_line_without_end_is_refused_while_it_comes() -> None:
         parser.feed(0, b"x")
     with pytest.raises(LineTooLong):
         SseParser(max_line_bytes=10).feed(0, b"data: 0123456789\n\n")
+
+
+def test_a_whole_event_that_is_too_long_is_refused_too() -> None:
+    parser = SseParser(max_line_bytes=10)
+    assert parser.feed(1, b"data: {}\n\n") == [StampedEvent(1, b"{}")]
+    with pytest.raises(LineTooLong):
+        parser.feed(2, b"data: {1:23}\n\n")
+
+
+def test_a_whole_event_completes_what_came_before() -> None:
+    parser = SseParser()
+    assert parser.feed(1, b"event: a\ndata: one\n") == []
+    assert parser.feed(2, b"data: two\n\n") == [StampedEvent(2, b"one\ntwo", "a")]

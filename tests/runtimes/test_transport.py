@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import socket
+import struct
 import sys
 import threading
 from collections.abc import Iterator
@@ -13,12 +14,13 @@ from collections.abc import Iterator
 import pytest
 
 from pytest_benchrig.core.generation import RuntimeFault
+from pytest_benchrig.runtimes import clock
 from pytest_benchrig.runtimes.address import Endpoint, proxy_of, tls_context
 from pytest_benchrig.runtimes.clock import SO_TIMESTAMPNS, KernelClock, now_ns
 from pytest_benchrig.runtimes.http import HttpClient
 from pytest_benchrig.runtimes.openai import OpenAIRuntime
 from pytest_benchrig.runtimes.redact import redact_text, redact_url
-from pytest_benchrig.runtimes.transport import connect
+from pytest_benchrig.runtimes.transport import Raw, connect
 from tests.runtimes.support import (
     CERTIFICATE,
     GOOD,
@@ -92,8 +94,6 @@ def test_stamps_never_go_back_nor_ahead(pair: tuple[socket.socket, int]) -> None
 )
 def test_a_stepped_wall_clock_is_noticed(stamp_ago: int, step: int, mapped: bool) -> None:
     wall = 1_900_000_000_123_456_789
-    import struct
-
     payload = struct.pack("@ll", *divmod(wall - stamp_ago - step, 1_000_000_000))
     found = KernelClock().arrival(
         [(socket.SOL_SOCKET, SO_TIMESTAMPNS, payload)],
@@ -103,6 +103,28 @@ def test_a_stepped_wall_clock_is_noticed(stamp_ago: int, step: int, mapped: bool
         after=5_000_000_200,
     )
     assert found == (5_000_000_100 - stamp_ago if mapped else None)
+
+
+@pytest.mark.parametrize("primed", [True, False])
+def test_a_first_read_that_was_interrupted_needs_the_clocks_known_before(
+    primed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offset = 1_900_000_000_000_000_000
+    readings = iter([100_000, 200_000, 300_000, 300_200])  # the first try is interrupted too
+    monkeypatch.setattr(clock, "now_ns", lambda: next(readings))
+    monkeypatch.setattr("time.time_ns", lambda: offset + 300_100)
+    known = KernelClock()
+    if primed:
+        known.prime()
+    payload = struct.pack("@ll", *divmod(offset + 400_000, 1_000_000_000))
+    found = known.arrival(
+        [(socket.SOL_SOCKET, SO_TIMESTAMPNS, payload)],
+        socket.SOL_SOCKET,
+        before=500_000,
+        wall=offset + 900_000,
+        after=900_000,
+    )
+    assert found == (400_000 if primed else None)
 
 
 def test_a_read_without_a_stamp_falls_back_on_the_clock(pair: tuple[socket.socket, int]) -> None:
@@ -326,3 +348,37 @@ def test_an_untimed_answer_that_is_no_json(canned: CannedFactory) -> None:
     with pytest.raises(RuntimeFault, match="did not answer with JSON but with '<html>'"):
         client.json("GET", "/x", phase="list")
     client.close()
+
+
+@pytest.mark.parametrize("stamped", [True, False], ids=["kernel", "plain"])
+def test_reads_are_kept_while_they_end_like_events(
+    stamped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not stamped:
+        monkeypatch.setattr(clock, "KERNEL_STAMPS_OFFERED", False)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        connection = connect("127.0.0.1", listener.getsockname()[1], tls=None, timeout_sec=5)
+        peer, _ = listener.accept()
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+        def collect(sent: bytes, *, until_ns: int = 2**62, room: int = 1000) -> tuple[int, int]:
+            if sent:
+                peer.sendall(sent)
+            backlog: list[Raw] = []
+            connection.wait_at_most(20_000_000)
+            try:
+                left = connection.collect(backlog, b"}\n", until_ns, room)
+            except (TimeoutError, BlockingIOError):
+                left = -1
+            return len(backlog), left
+
+        try:
+            assert collect(b"the end") == (1, 993)
+            assert collect(b"{}\n", until_ns=0) == (1, 997)
+            assert collect(b"{}\n", room=2) == (1, -1)
+            assert collect(b"{}\n") == (1, -1), "kept, and the next one waited for"
+            peer.shutdown(socket.SHUT_WR)
+            assert collect(b"") == (1, 1000), "the end of the stream"
+        finally:
+            connection.close()
+            peer.close()
