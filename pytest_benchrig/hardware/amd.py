@@ -59,13 +59,11 @@ class AmdSensor:
         for process in listing(folder):
             if not process.name.isdigit():
                 continue
-            total = 0.0
-            for file in listing(process):
-                if file.name.startswith("vram_"):
-                    try:
-                        total += read_number(file)
-                    except SensorError:
-                        continue  # the process ended between the listing and the reading
+            files = [file for file in listing(process) if file.name.startswith("vram_")]
+            try:
+                total = sum(read_number(file) for file in files)
+            except SensorError:
+                continue  # the process ended between the listing and the reading
             found.append(GpuProcess("", int(process.name), total / MIB))
         return tuple(found)
 

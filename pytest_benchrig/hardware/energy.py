@@ -1,8 +1,8 @@
-"""Energy from counters that wrap, and what is derived from it."""
+"""Energy from counters that wrap."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 _MOST_WATTS = 5000.0
 """More than any single GPU or processor package draws; a larger step is no consumption."""
@@ -49,24 +49,3 @@ class EnergyMeter:
     def span_sec(self) -> float:
         """Seconds between the first and the last reading."""
         return self.last_at - self.first_at
-
-
-def tokens_per_joule(tokens: int | None, energy_j: float | None) -> float | None:
-    """Completion tokens (thinking included) per joule; ``None`` where either is not known."""
-    if tokens is None or energy_j is None or energy_j <= 0:
-        return None
-    return tokens / energy_j
-
-
-def joules_per_solved_task(energies_j: Iterable[float | None], tasks_solved: int) -> float | None:
-    """Energy of all runs, solved or not, thinking included, divided by the tasks solved.
-
-    ``None`` where no task was solved, or the energy of any run is not known: a partial sum would
-    flatter.
-    """
-    total = 0.0
-    for energy in energies_j:
-        if energy is None:
-            return None
-        total += energy
-    return total / tasks_solved if tasks_solved > 0 else None

@@ -1,4 +1,4 @@
-"""Energy: counters that wrap, means over uneven samples, and what is derived."""
+"""Energy: counters that wrap, and means over uneven samples."""
 
 from __future__ import annotations
 
@@ -6,11 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchrig.hardware.energy import (
-    EnergyMeter,
-    joules_per_solved_task,
-    tokens_per_joule,
-)
+from pytest_benchrig.hardware.energy import EnergyMeter
 from pytest_benchrig.hardware.readings import Series
 
 
@@ -46,20 +42,6 @@ def test_a_counter_that_jumps_is_broken() -> None:
     meter.add(0.0, 0.0)
     meter.add(0.1, 1_000_000.0)
     assert "jumped" in meter.broken
-
-
-def test_tokens_per_joule() -> None:
-    assert tokens_per_joule(100, 50.0) == 2
-    assert tokens_per_joule(100, 0.0) is None
-    assert tokens_per_joule(100, None) is None
-    assert tokens_per_joule(None, 50.0) is None
-
-
-def test_a_solved_task_costs_all_that_was_tried() -> None:
-    assert joules_per_solved_task([10.0, 30.0, 20.0], 2) == 30
-    assert joules_per_solved_task([10.0], 0) is None
-    assert joules_per_solved_task([10.0, None], 1) is None
-    assert joules_per_solved_task([], 3) == 0
 
 
 def test_a_mean_weighs_by_time() -> None:

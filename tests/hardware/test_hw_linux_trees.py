@@ -118,6 +118,39 @@ def test_foreign_use_of_an_amd_card_disturbs(plant: Plant, patient: Patient) -> 
     assert report.foreign_vram_mb == 512
 
 
+def test_a_process_that_ends_while_it_is_listed_uses_no_amd_card(plant: Plant) -> None:
+    root = plant(
+        AMD_CARD
+        | {
+            "sys/class/kfd/kfd/proc/1/vram_4242": f"{512 * 1024**2}\n",
+            "sys/class/kfd/kfd/proc/2/vram_4242": "",
+        }
+    )
+    assert [process.pid for process in AmdSensor(str(root)).processes()] == [1]
+
+
+def test_the_environment_names_an_amd_card_with_its_memory_and_power_limit(plant: Plant) -> None:
+    sensor = AmdSensor(str(plant(AMD_CARD | {f"{CARD}/hwmon/hwmon7/power1_cap": "300000000\n"})))
+    sensor.probe()
+    assert sensor.details() == [
+        {
+            "name": "AMD Radeon Test",
+            "index": "card0",
+            "memory_total_mb": 16384.0,
+            "power_limit_w": 300.0,
+        }
+    ]
+
+
+def test_an_amd_card_without_names_is_known_by_its_numbers(plant: Plant) -> None:
+    named = {f"{CARD}/device": "0x744c\n"}
+    bare = {k: v for k, v in AMD_CARD.items() if not k.endswith(("/vendor", "/product_name"))}
+    for files, name in ((bare, "AMD GPU"), (bare | named, "AMD GPU 0x744c")):
+        sensor = AmdSensor(str(plant(files)))
+        sensor.probe()
+        assert [gpu.name for gpu in sensor.read().gpus] == [name]
+
+
 def test_without_the_compute_driver_foreign_use_is_unknown(plant: Plant, patient: Patient) -> None:
     report = around(patient, AmdSensor(str(plant(AMD_CARD))))
     assert report.foreign_vram_mb is None
