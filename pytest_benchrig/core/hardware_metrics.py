@@ -45,7 +45,7 @@ def reading(record: Record, name: str) -> float | None:
 
 
 def _readings(records: Iterable[Record], name: str) -> list[float]:
-    return [v for r in records if (v := reading(r, name)) is not None]
+    return [v for r in records if name in r.hardware and (v := reading(r, name)) is not None]
 
 
 def _common(records: Iterable[Record], name: str) -> str | None:
@@ -53,13 +53,19 @@ def _common(records: Iterable[Record], name: str) -> str | None:
     return ", ".join(words) or None
 
 
+def _alike(records: Iterable[Record]) -> bool:
+    """Whether the energy of all covers the same devices; else it cannot be added."""
+    return len({r.hardware.get("energy_coverage") for r in records}) <= 1
+
+
 def _power(records: Sequence[Record]) -> float | None:
+    read = [r for r in records if reading(r, "avg_power_w") is not None]
     pairs = [
         (power, reading(r, "duration_sec") or r.total_time_sec or 0.0)
-        for r in records
+        for r in read
         if (power := reading(r, "avg_power_w")) is not None
     ]
-    if not pairs:
+    if not pairs or not _alike(read):
         return None
     seconds = math.fsum(sec for _, sec in pairs)
     if seconds <= 0.0:
@@ -68,12 +74,13 @@ def _power(records: Sequence[Record]) -> float | None:
 
 
 def _tokens_per_joule(records: Iterable[Record]) -> float | None:
+    read = [r for r in records if reading(r, "energy_j") is not None and not r.usage_estimated]
+    if not _alike(read):
+        return None
     pairs = [
         (r.completion_tokens, energy)
-        for r in records
-        if r.completion_tokens is not None
-        and not r.usage_estimated
-        and (energy := reading(r, "energy_j")) is not None
+        for r in read
+        if r.completion_tokens is not None and (energy := reading(r, "energy_j")) is not None
     ]
     joules = math.fsum(energy for _, energy in pairs)
     return sum(tokens for tokens, _ in pairs) / joules if joules > 0.0 else None
@@ -87,7 +94,7 @@ def _joules_per_task(records: Iterable[Record]) -> float | None:
     """
     judged = [r for r in records if r.passed is not None]
     energies = [reading(r, "energy_j") for r in judged]
-    if None in energies or len({r.hardware.get("energy_coverage") for r in judged}) > 1:
+    if None in energies or not _alike(judged):
         return None
     solved = sum(bool(r.passed) for r in judged)
     return math.fsum(e for e in energies if e is not None) / solved if solved else None

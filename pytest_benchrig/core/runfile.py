@@ -13,6 +13,11 @@ from pytest_benchrig.core.record import Record
 from pytest_benchrig.core.scorecard import Scorecard, ScoreSettings, build_scorecard
 
 SCHEMA = 1
+_RECORDS = '\n"records": [\n'
+_BETWEEN = ",\n"
+_END = "\n]}\n"
+_AT_A_TIME = 1_000_000
+"""Characters of records that are decoded together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +52,8 @@ class RunFile:
         cards = ",\n".join(_compact(card.to_json()) for card in self.scorecards)
         records = ",\n".join(_compact(record.to_json()) for record in self.records)
         return (
-            f'{{"schema": {SCHEMA},\n"run": {head},\n'
-            f'"scorecards": [\n{cards}\n],\n"records": [\n{records}\n]}}\n'
+            f'{{"schema": {SCHEMA},\n"run": {head},\n"scorecards": [\n{cards}\n],'
+            f"{_RECORDS}{records}{_END}"
         )
 
 
@@ -78,13 +83,40 @@ def load_run(text: str) -> RunFile:
     first = text.lstrip()[:200].split("\n", 1)[0]
     if '"benchrig_journal"' in first or first.startswith('{"record"'):
         return from_journal(load_journal(text))
+    data, records = _in_parts(text)
+    if data is None:
+        try:
+            data = json.loads(text)
+        except RecursionError:
+            raise ValueError("not a run file: nested too deeply") from None
+        except ValueError as problem:
+            raise ValueError(f"not a run file or journal: {problem}") from None
+    run = from_json(data)
+    return replace(run, records=records) if records else run
+
+
+def _in_parts(text: str) -> tuple[JsonValue, tuple[Record, ...]]:
+    """A run file as :meth:`RunFile.dumps` lays it out: all but its records, and those.
+
+    Its records stand one a line. Taking some at a time keeps the JSON objects of 100,000, many
+    times the size of the records, from being held at once. For any other layout, and for a faulty
+    record, ``(None, ())``: the whole is then read as JSON, which knows the place of a fault.
+    """
+    start = text.find(_RECORDS)
+    if start < 0 or not text.endswith(_END):
+        return None, ()
+    records: list[Record] = []
+    at, end = start + len(_RECORDS), len(text) - len(_END)
     try:
-        data = json.loads(text)
-    except RecursionError:
-        raise ValueError("not a run file: nested too deeply") from None
-    except ValueError as problem:
-        raise ValueError(f"not a run file or journal: {problem}") from None
-    return from_json(data)
+        rest = json.loads(text[:start] + _RECORDS + _END)
+        while at < end:
+            cut = text.find(_BETWEEN, at + _AT_A_TIME, end)
+            cut = end if cut < 0 else cut
+            records += map(checked_record, json.loads(f"[{text[at:cut]}]"))
+            at = cut + len(_BETWEEN)
+    except (ValueError, RecursionError):
+        return None, ()
+    return rest, tuple(records)
 
 
 def from_json(data: JsonValue) -> RunFile:

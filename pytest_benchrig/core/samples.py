@@ -6,15 +6,18 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pytest_benchrig.core import stats
 from pytest_benchrig.core.blocking import blocked
 from pytest_benchrig.core.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One record's contribution: ``above / below`` summed over records is the metric."""
+class Sample(NamedTuple):
+    """One record's contribution: ``above / below`` summed over records is the metric.
+
+    A named tuple, because a large run has millions of them.
+    """
 
     scenario: str
     run: int
@@ -103,14 +106,9 @@ class Samples:
         return 100.0 * max(0.0, low), 100.0 * min(1.0, high)
 
 
-def _ratio(rows: Iterable[Sample], scale: float) -> float | None:
-    above: list[float] = []
-    below: list[float] = []
-    for row in rows:
-        above.append(row.above)
-        below.append(row.below)
-    of = math.fsum(below)
-    return scale * math.fsum(above) / of if of > 0.0 else None
+def _ratio(rows: Sequence[Sample], scale: float) -> float | None:
+    of = math.fsum([row.below for row in rows])
+    return scale * math.fsum([row.above for row in rows]) / of if of > 0.0 else None
 
 
 def key_of(record: Record) -> str:

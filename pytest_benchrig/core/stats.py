@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate
 from random import Random
 from statistics import NormalDist, fmean
@@ -123,15 +124,21 @@ def quantile_interval(
     statistics", section 3.2). Each tail gets half of the error; ``None`` where the sample is too
     small for the confidence (the median needs six values at 95 %).
     """
-    n = len(values)
+    ranks = _enclosing_ranks(len(values), share, confidence)
+    if ranks is None:
+        return None
+    ordered = sorted(values)
+    return ordered[ranks[0]], ordered[ranks[1]]
+
+
+@lru_cache(maxsize=256)
+def _enclosing_ranks(n: int, share: float, confidence: float) -> tuple[int, int] | None:
+    """The order statistics that enclose a quantile; the same for every scenario of n runs."""
     tail = (1.0 - confidence) / 2.0
     below = list(accumulate(binomial_terms(n, share)))
     low = max((i for i in range(n) if below[i] <= tail), default=None)
     high = next((i for i in range(n) if 1.0 - below[i] <= tail), None)
-    if low is None or high is None:
-        return None
-    ordered = sorted(values)
-    return ordered[low], ordered[high]
+    return None if low is None or high is None else (low, high)
 
 
 def fewest_for_quantile(share: float, confidence: float = 0.95) -> int:

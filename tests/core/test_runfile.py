@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_benchrig.core import runfile
 from pytest_benchrig.core.journal import header_line, load_journal, record_line
 from pytest_benchrig.core.record import Record
 from pytest_benchrig.core.runfile import (
@@ -51,6 +52,28 @@ def test_a_run_file_has_one_line_per_record() -> None:
     text = run_of([reply(f"r{i}", passed=True, response=HOSTILE) for i in range(5)]).dumps()
     assert sum('"task_id"' in line and '"response"' in line for line in text.split("\n")) == 5
     assert text.isascii()
+
+
+@pytest.mark.parametrize("at_a_time", [0, 3000, 10**6])
+def test_a_run_file_is_read_in_parts(monkeypatch: pytest.MonkeyPatch, at_a_time: int) -> None:
+    monkeypatch.setattr(runfile, "_AT_A_TIME", at_a_time)
+    run = run_of([reply(f"r{i}", passed=True, response='},\n"records": [\n') for i in range(9)])
+    assert load_run(run.dumps()) == run
+    assert load_run(RunFile({"id": "x"}).dumps()).records == ()
+
+
+@pytest.mark.parametrize("indent", [None, 0, 2])
+def test_a_run_file_may_be_laid_out_otherwise(indent: int | None) -> None:
+    run = run_of([reply(f"r{i}", passed=True, notes=["n", "m"]) for i in range(3)])
+    assert load_run(json.dumps(json.loads(run.dumps()), indent=indent) + "\n") == run
+    assert load_run(run.dumps().replace("\n", "\r\n")) == run
+
+
+def test_a_faulty_record_is_named_by_its_place() -> None:
+    text = run_of([reply(f"r{i}", passed=True) for i in range(3)]).dumps()
+    faulty = text.replace('"passed": true', '"passed": "yes"').replace('"yes"', "true", 1)
+    with pytest.raises(ValueError, match=r"records\[1\]: passed: expected bool or null"):
+        load_run(faulty)
 
 
 def test_the_top_level_is_that_of_the_format() -> None:
