@@ -235,6 +235,9 @@ def _function(peer: Peer, original: Any, extra: dict[str, Any], parts: list[Any]
     return made
 
 
-def main(rpc_fd: int) -> None:
-    """Serve the judge on a descriptor until it is gone."""
-    CandidatePeer(rpc_fd).serve_forever()
+def main(rpc_fd: int, peer: CandidatePeer | None = None) -> None:
+    """Serve the judge on a descriptor until it is gone, as a peer made ready before if given."""
+    if peer is None:
+        peer = CandidatePeer(rpc_fd)
+    peer.fd = rpc_fd
+    peer.serve_forever()

@@ -25,7 +25,7 @@ from pytest_benchrig.sandbox.failures import (
 from pytest_benchrig.sandbox.judging import ASSERTION_MODULE, JudgePeer
 from pytest_benchrig.sandbox.modules import PATHS, Modules
 from pytest_benchrig.sandbox.names import Names, Shadows
-from pytest_benchrig.sandbox.wire import PeerGone, ProtocolError
+from pytest_benchrig.sandbox.wire import PeerGone, ProtocolError, from_json
 
 SOLUTION = "solution.py"
 _STACK_BYTES = 64 << 20
@@ -187,9 +187,9 @@ def _stack_is_large() -> bool:
     return sys.platform == "linux" and resource.getrlimit(resource.RLIMIT_STACK)[0] > _STACK_BYTES
 
 
-def main(rpc_fd: int, report_fd: int, job_fd: int) -> None:
-    """Read the job, run it, report, and return."""
-    job = json.loads(_read_all(job_fd))
+def main(rpc_fd: int, report_fd: int, job_fd: int, peer: JudgePeer | None = None) -> None:
+    """Read the job, run it as a peer made ready before if given, report, and return."""
+    job = from_json(_read_all(job_fd).decode("ascii"))
     os.close(job_fd)
 
     def report(event: str, **facts: Any) -> None:
@@ -199,7 +199,9 @@ def main(rpc_fd: int, report_fd: int, job_fd: int) -> None:
             data = data[os.write(report_fd, data) :]
 
     def work() -> None:
-        Judge(JudgePeer(rpc_fd), job, report).run()
+        talking = JudgePeer(rpc_fd) if peer is None else peer
+        talking.fd = rpc_fd
+        Judge(talking, job, report).run()
         report("end")
 
     sys.setrecursionlimit(_RECURSION)

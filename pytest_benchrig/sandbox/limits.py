@@ -40,27 +40,44 @@ def resource_limits(limits: Limits, *, judge: bool, base_tasks: int) -> dict[str
     return wanted
 
 
-def apply_limits(wanted: dict[str, int], address_space: int) -> None:
+def ceilings() -> dict[str, tuple[int, float]]:
+    """The limits that the platform knows, each with its number and the most that may be set."""
+    import resource
+
+    found: dict[str, tuple[int, float]] = {}
+    for name, kind in vars(resource).items():
+        if name.startswith("RLIMIT_"):
+            most = resource.getrlimit(kind)[1]
+            found[name] = kind, float("inf") if most == resource.RLIM_INFINITY else most
+    return found
+
+
+def apply_limits(
+    wanted: dict[str, int], address_space: int, most: dict[str, tuple[int, float]]
+) -> None:
     """Set them on this process; what the platform cannot set is no error.
 
     Args:
         wanted: As :func:`resource_limits` gives them.
         address_space: The size in bytes that the process has now.
+        most: As :func:`ceilings` gives it.
     """
     import resource
 
     for name, value in wanted.items():
-        kind = getattr(resource, name, None)
-        if kind is None:
+        if name not in most:
             continue
+        kind, ceiling = most[name]
         soft = value + address_space if name == "RLIMIT_AS" else value
         # One second between the signal that can be ignored and the one that cannot.
         hard = soft + 1 if name == "RLIMIT_CPU" else soft
-        ceiling = resource.getrlimit(kind)[1]
-        if ceiling != resource.RLIM_INFINITY:
-            soft, hard = min(soft, ceiling), min(hard, ceiling)
-        with contextlib.suppress(ValueError, OSError):
+        if hard > ceiling:
+            hard = int(ceiling)
+            soft = min(soft, hard)
+        try:
             resource.setrlimit(kind, (soft, hard))
+        except (ValueError, OSError):
+            continue
 
 
 def address_space(statm: bytes) -> int:

@@ -194,8 +194,8 @@ class _Run:
                 self._ends[name], writing = os.pipe()
                 theirs.append(writing)
             report, stdout, stderr, judge_stderr = theirs
-            first, second = socket.socketpair()
-            theirs += [first.detach(), second.detach()]
+            one, other = socket.socketpair()
+            theirs += [one.detach(), other.detach()]
             job = os.memfd_create("job", os.MFD_CLOEXEC)
             theirs.append(job)
             _write_all(job, program.job)
@@ -213,7 +213,9 @@ class _Run:
                     "allow_fork": limits.allow_fork and not judge,
                     "packages": [] if judge else packages,
                 }
-                text = json.dumps(message).encode("ascii")
+                # Whether it may start processes is also the first byte, for the zygote.
+                first = "f" if message["allow_fork"] else "-"
+                text = f"{first}{json.dumps(message)}".encode("ascii")
                 socket.send_fds(self._channels[role], [text], fds)  # type: ignore[index]
         except BaseException:
             self.__exit__()

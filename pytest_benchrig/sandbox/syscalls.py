@@ -163,10 +163,17 @@ def write_at(folder: int, path: str, text: str) -> None:
         os.close(fd)
 
 
-def drop_capabilities() -> None:
-    """Give up every capability of this process."""
-    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
-    _checked(_libc().capset(header, struct.pack("=6I", *[0] * 6)), "drop capabilities")
+class Powerless:
+    """Made ready to give up every capability of the process that asks for it."""
+
+    def __init__(self) -> None:
+        self._header = ctypes.create_string_buffer(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0))
+        self._none = ctypes.create_string_buffer(struct.pack("=6I", *[0] * 6))
+        self._set = _libc().capset
+
+    def become(self) -> None:
+        """Give them up, for good."""
+        _checked(self._set(self._header, self._none), "drop capabilities")
 
 
 def share_heaps() -> None:

@@ -31,7 +31,8 @@ _CHUNK = 1 << 18
 _SETTINGS = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, allow_nan=True, separators=(",", ":")
 )
-_decode = json.JSONDecoder().decode
+from_json: Callable[[str], Any] = json.JSONDecoder().decode
+"""A decoder made once."""
 
 
 def _fast_encoder() -> Callable[[Any], str]:
@@ -92,7 +93,7 @@ def read_message(fd: int) -> list[Any]:
     if text.count(b"[") > MAX_NODES or text.count(b",") > MAX_NODES:
         raise ProtocolError("a frame with too many nodes")
     try:
-        message = _decode(text.decode("utf-8", "surrogatepass"))
+        message = from_json(text.decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError, MemoryError) as problem:
         raise ProtocolError(f"a frame that is not ours: {type(problem).__name__}") from None
     if type(message) is not list:

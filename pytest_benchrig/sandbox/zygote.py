@@ -14,30 +14,29 @@ descriptors; ``b"k"`` kills it. From the zygote: ``{"ready": true}`` once, then 
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import resource
 import select
 import signal
 import socket
-import sys
-import traceback
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_benchrig.sandbox import seccomp, syscalls
-from pytest_benchrig.sandbox.launch import Limits
-from pytest_benchrig.sandbox.limits import address_space, apply_limits
+from pytest_benchrig.sandbox.forked import MESSAGE, SIGINT, SIGKILL, SPACE, Side, set_handler
+from pytest_benchrig.sandbox.limits import address_space
+from pytest_benchrig.sandbox.rehearse import rehearse
 
 if TYPE_CHECKING:
     from pytest_benchrig.sandbox.stem import Role, StemSettings
 
-_MESSAGE = 1 << 16
-_FDS = 8
-_PID_INSIDE = 2
-_MOST_DESCRIPTORS = 256
-_USUAL_SIZE_MB = Limits().file_size_mb
 _TICK_MS = 5
+_pair: Callable[..., tuple[Any, Any]] = import_module("_socket").socketpair
+_PAIR_KIND = (int(socket.AF_UNIX), int(socket.SOCK_SEQPACKET))
+_RIGHTS = (int(socket.SOL_SOCKET), int(socket.SCM_RIGHTS))
 
 
 def main(settings: StemSettings, role: Role, control: int) -> None:
@@ -53,8 +52,7 @@ def main(settings: StemSettings, role: Role, control: int) -> None:
     zygote.serve()
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
+class _Waiting(NamedTuple):
     """A forked process that waits for its program on a channel of its own.
 
     ``init`` is the first process of its pid namespace, 0 where it has none.
@@ -62,14 +60,13 @@ class _Waiting:
 
     pid: int
     init: int
-    channel: socket.socket
+    channel: Any
 
 
 class _Zygote:
     """One zygote and the program it is running."""
 
     def __init__(self, settings: StemSettings, role: Role, channel: socket.socket) -> None:
-        self._role = role
         self._channel = channel
         self._home = settings.homes.get(role, "/tmp")
         self._nested = settings.way != "landlock"
@@ -85,27 +82,31 @@ class _Zygote:
             syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
             if os.getppid() != parent:
                 os._exit(1)
-        self._statm = os.open("self/statm", os.O_RDONLY | os.O_CLOEXEC, dir_fd=settings.proc)
+        statm = os.open("self/statm", os.O_RDONLY | os.O_CLOEXEC, dir_fd=settings.proc)
         os.close(settings.proc)
         if not self._nested:
             self._restrict(settings)
         syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
         syscalls.share_heaps()
         os.environ.update(HOME=self._home, TMPDIR=self._home)
-        self._empty = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+        empty = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         for stream in (0, 1, 2):
-            os.dup2(self._empty, stream)
+            os.dup2(empty, stream)
+        os.close(empty)
         # Two, because the next program's starts while this one's is still there.
         self._sleepers = [syscalls.Sleeper(), syscalls.Sleeper()]
-        self._filters: dict[bool, seccomp.Filter] = {}
-        self._filter(False, _PID_INSIDE)
+        size = address_space(os.read(statm, 256))
+        os.close(statm)
+        self._side = Side(role, nested=self._nested, alone=self._alone, size=size)
         seccomp.Filter(
             allow_fork=True, own_pid=None, shared_files=not self._nested, part="zygote"
         ).install()
         # The process that holds a pid namespace open shares this one's memory: whoever might
         # reach it must find it closed, and no handler of Python's may run in it.
         syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        set_handler(SIGINT, int(signal.SIG_DFL))
+        self._poll = select.poll()
+        self._poll.register(channel, select.POLLIN)
 
     def _nest(self, settings: StemSettings) -> None:
         """Step into a user namespace where this process may make namespaces for its programs."""
@@ -134,34 +135,30 @@ class _Zygote:
         )
         self._alone = landlock.scopes_signals(landlock.version())
 
-    def _filter(self, allow_fork: bool, own_pid: int | None) -> seccomp.Filter:
-        """The part of the filter that this process cannot put on itself, made ready once."""
-        found = self._filters.get(allow_fork) if self._nested else None
-        if found is None:
-            found = seccomp.Filter(allow_fork=allow_fork, own_pid=own_pid, part="program")
-            self._filters[allow_fork] = found
-        return found
-
     def serve(self) -> None:
         """Run one program after the other until the launcher hangs up."""
         self._ready = self._prepare()
+        # The first program need not wait for this.
+        rehearse()
+        gc.collect()
+        gc.freeze()
         while True:
-            message, fds, _, _ = socket.recv_fds(self._channel, _MESSAGE, _FDS)
+            message, rights, _, _ = self._channel.recvmsg(MESSAGE, SPACE)
             if not message:
                 return
             if message != b"k":
-                self._program(message, fds)
+                self._program(message, rights[0][2])
 
-    def _program(self, message: bytes, fds: list[int]) -> None:
+    def _program(self, message: bytes, fds: bytes) -> None:
         one = self._ready or self._prepare()
         self._ready = None
-        with one.channel:
-            try:
-                socket.send_fds(one.channel, [message], fds)
-            finally:
-                for fd in fds:
-                    os.close(fd)
-        forks = json.loads(message)["allow_fork"]
+        try:
+            one.channel.sendmsg([message], [(*_RIGHTS, fds)])
+        finally:
+            one.channel.close()
+            for fd in memoryview(fds).cast("i"):
+                os.close(fd)
+        forks = message[:1] == b"f"
         if self._nested or not forks:
             # The next one is made ready while this one runs. Without namespaces it must not be
             # taken for something that a program has left.
@@ -176,18 +173,16 @@ class _Zygote:
             syscalls.unshare(syscalls.CLONE_NEWPID)
             init = self._sleepers[0].start()
             self._sleepers.reverse()
-        size = address_space(os.pread(self._statm, 256, 0))
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = _pair(*_PAIR_KIND)
         pid = os.fork()
         if not pid:
-            self._become(theirs, size)
+            self._side.become(theirs)
         theirs.close()
         return _Waiting(pid, init, ours)
 
     def _watch(self, pid: int) -> bool:
         """Wait for the end of the program, or the launcher's wish for it: true for the latter."""
-        poll = select.poll()
-        poll.register(self._channel, select.POLLIN)
+        poll = self._poll
         try:
             watched = os.pidfd_open(pid)
         except OSError:
@@ -200,11 +195,12 @@ class _Zygote:
                 for fd, _ in poll.poll(_TICK_MS if watched < 0 else None):
                     if fd == watched:
                         return False
-                    return self._channel.recv(_MESSAGE) in (b"k", b"")
+                    return self._channel.recv(MESSAGE) in (b"k", b"")
                 if watched < 0 and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                     return False
         finally:
             if watched >= 0:
+                poll.unregister(watched)
                 os.close(watched)
 
     def _answer(self, one: _Waiting, killed: bool, forks: bool) -> None:
@@ -216,21 +212,25 @@ class _Zygote:
             killed = not done[0]
         if self._nested:
             # The end of the first process of a pid namespace is the end of all the others.
-            os.kill(init, signal.SIGKILL)
+            os.kill(init, SIGKILL)
         elif not done[0]:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, SIGKILL)
         if not done[0]:
             done = os.wait4(pid, 0)
         if self._nested:
             os.waitpid(init, 0)
         _, status, usage = done
         assert usage is not None
-        answer = {
-            "exit": None if killed else os.waitstatus_to_exitcode(status),
-            "cpu_sec": usage.ru_utime + usage.ru_stime,
-            "clean": self._nested or not forks or self._nothing_left(),
-        }
-        self._channel.send(json.dumps(answer).encode("ascii"))
+        ended = "null" if killed else os.waitstatus_to_exitcode(status)
+        clean = self._nested or not forks or self._nothing_left()
+        self._channel.send(
+            b'{"exit": %b, "cpu_sec": %.6f, "clean": %b}'
+            % (
+                str(ended).encode("ascii"),
+                usage.ru_utime + usage.ru_stime,
+                b"true" if clean else b"false",
+            )
+        )
 
     def _nothing_left(self) -> bool:
         """Whether no descendant is left, now that all adopted ones that could be are ended."""
@@ -247,96 +247,3 @@ class _Zygote:
                 os.kill(-1, signal.SIGKILL)
             select.select([], [], [], 0.001)
         return False
-
-    def _become(self, channel: socket.socket, size: int) -> NoReturn:
-        """Turn this fork into one side of a program; only from here on is foreign code read."""
-        status = 1
-        try:
-            os.setsid()
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-            _close_all_but([channel.fileno()])
-            if self._nested:
-                if self._role == "candidate":
-                    syscalls.unshare(syscalls.CLONE_NEWNS)
-                    _mount_private(_USUAL_SIZE_MB, 0)
-                os.chdir("/tmp")
-            else:
-                syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
-            message, fds, _, _ = socket.recv_fds(channel, _MESSAGE, _FDS)
-            channel.close()
-            if not message:
-                os._exit(0)
-            wanted = json.loads(message)
-            self._streams(fds)
-            kept = fds[: 1 if self._role == "candidate" else 3]
-            _close_all_but(kept)
-            if self._nested:
-                if self._role == "candidate" and wanted["file_size_mb"] != _USUAL_SIZE_MB:
-                    _mount_private(wanted["file_size_mb"], syscalls.MS_REMOUNT)
-                syscalls.drop_capabilities()
-            self._limit_and_filter(wanted, size)
-            sys.path.extend(wanted["packages"])
-            self._serve(kept)
-            status = 0
-        except SystemExit as ended:
-            status = _status_of(ended.code)
-        except BaseException:
-            os.write(2, traceback.format_exc().encode("utf-8", "replace"))
-        finally:
-            with contextlib.suppress(BaseException):
-                sys.stdout.flush()
-            with contextlib.suppress(BaseException):
-                sys.stderr.flush()
-            os._exit(status)
-
-    def _streams(self, fds: list[int]) -> None:
-        if self._role == "candidate":
-            os.dup2(fds[1], 1)
-            os.dup2(fds[2], 2)
-        else:
-            os.dup2(fds[3], 2)
-
-    def _limit_and_filter(self, wanted: dict[str, Any], size: int) -> None:
-        if self._role == "candidate" and not self._nested:
-            # The launcher looks at what it holds open, to bound what it writes.
-            syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
-        apply_limits(wanted["limits"], size)
-        allow_fork = wanted["allow_fork"]
-        confined = self._nested or self._alone
-        if self._alone:
-            from pytest_benchrig.sandbox import landlock
-
-            landlock.keep_signals_inside()
-        own_pid = None if allow_fork and confined else os.getpid()
-        self._filter(allow_fork, own_pid).install()
-
-    def _serve(self, fds: list[int]) -> None:
-        if self._role == "candidate":
-            from pytest_benchrig.sandbox import candidate
-
-            candidate.main(fds[0])
-        else:
-            from pytest_benchrig.sandbox import judge
-
-            judge.main(fds[0], fds[1], fds[2])
-
-
-def _mount_private(size_mb: int, remount: int) -> None:
-    """A fresh file system of this size for temporary files, or another size for it."""
-    flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | remount
-    options = f"size={size_mb}m,nr_inodes={size_mb * 256},mode=1777"
-    syscalls.mount("tmpfs", "/tmp", "tmpfs", flags, options)
-
-
-def _close_all_but(kept: list[int]) -> None:
-    low = 3
-    for fd in sorted(kept):
-        os.closerange(low, fd)
-        low = fd + 1
-    os.closerange(low, max(low, _MOST_DESCRIPTORS))
-
-
-def _status_of(code: object) -> int:
-    if code is None:
-        return 0
-    return code & 0xFF if isinstance(code, int) else 1
