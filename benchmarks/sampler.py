@@ -1,11 +1,15 @@
 """What the hardware sampler costs, and whether it disturbs what it measures.
 
-    python benchmarks/sampler.py [--seconds 10] [--tokens 1500] [--rounds 4] [--json]
+    python benchmarks/sampler.py [--seconds 10] [--tokens 1500] [--rounds 5] [--json]
 
-Prints the processor time of one sample, the share of a core at the default interval and at 100 ms,
-how long opening and closing a window take, and the error of inter-token latencies at 1 ms a token
-without a sampler, with its thread in this process, and with the same sampler in another process.
-The conditions of the last one take turns, so that a drift of the machine meets them all alike.
+Prints the share of a core that the sampler's thread takes at the default interval and at 100 ms,
+beside the cheapest threads there can be (one that only sleeps, one that can also be stopped), how
+long opening and closing a window take, and by how much the error of inter-token latencies at 1 ms a
+token grows with the sampler's thread in this process and with the same sampler in another process.
+
+A thread's own processor clock is read, which does not move while others have the processor, and
+conditions take turns within one run, so that a drift of the machine meets them all alike. Ratios
+are taken between neighbours in time and given as the median with the lowest and the highest.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -83,47 +87,73 @@ def program(code: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str],
         process.communicate()
 
 
-def cost_per_sample(serving: Serving, count: int = 2000) -> float:
-    """Processor microseconds of one tick: host memory, this process, the serving processes."""
-    with Sampler(3600) as sampler:
-        window = sampler.window(serving).open()
-        began = time.thread_time()
-        for _ in range(count):
-            window.tick()
-        spent = time.thread_time() - began
-        window.close()
-    return spent / count * 1e6
+class Idle:
+    """A thread that does nothing at an interval: what no sampler can be below."""
 
+    def __init__(self, interval: float, *, stoppable: bool) -> None:
+        self._interval = interval
+        self._stop = threading.Lock()
+        self._stop.acquire()
+        self._going = True
+        self.thread = threading.Thread(target=self._wait if stoppable else self._sleep)
+        self.thread.start()
 
-def share_of_a_core(serving: Serving, interval: float, seconds: float) -> float:
-    """Processor time of this otherwise idle process in percent of one core, a long window open."""
-    pause = threading.Event()
-    with Sampler(interval) as sampler:
-        window = sampler.window(serving).open()
-        began, at = time.process_time(), time.perf_counter()
-        pause.wait(seconds)
-        share = (time.process_time() - began) / (time.perf_counter() - at)
-        window.close()
-    return 100 * share
+    def _sleep(self) -> None:
+        sleep, interval = time.sleep, self._interval
+        while self._going:
+            sleep(interval)
 
-
-def share_of_an_empty_thread(interval: float, seconds: float) -> float:
-    """The same of a thread that wakes as often and does nothing: what no sampler can be below."""
-    pause, stop = threading.Event(), threading.Lock()
-    stop.acquire()
-
-    def wake() -> None:
-        while not stop.acquire(timeout=interval):
+    def _wait(self) -> None:
+        acquire, interval = self._stop.acquire, self._interval
+        while not acquire(True, interval):
             pass
 
-    thread = threading.Thread(target=wake)
-    thread.start()
-    began, at = time.process_time(), time.perf_counter()
+    def end(self) -> None:
+        """Stop the thread and wait for it."""
+        self._going = False
+        self._stop.release()
+        self.thread.join()
+
+
+def share_of(thread: threading.Thread, seconds: float) -> float:
+    """Processor time of a thread in percent of one core, while this one waits."""
+    pause = threading.Event()
+    assert thread.ident is not None
+    clock = time.pthread_getcpuclockid(thread.ident)
+    began, at = time.clock_gettime(clock), time.perf_counter()
     pause.wait(seconds)
-    share = (time.process_time() - began) / (time.perf_counter() - at)
-    stop.release()
-    thread.join()
-    return 100 * share
+    return 100 * (time.clock_gettime(clock) - began) / (time.perf_counter() - at)
+
+
+def share_of_the_sampler(serving: Serving, interval: float, seconds: float) -> float:
+    """The share of the thread that ticks, in a window that is open for long."""
+    with Sampler(interval, sensors=()) as sampler, sampler.window(serving):
+        [thread] = [t for t in threading.enumerate() if t.name == "benchrig-sampler"]
+        return share_of(thread, seconds)
+
+
+def share_of_the_idle(interval: float, seconds: float, *, stoppable: bool) -> float:
+    """The share of a thread that wakes as often and does nothing."""
+    idle = Idle(interval, stoppable=stoppable)
+    try:
+        return share_of(idle.thread, seconds)
+    finally:
+        idle.end()
+
+
+def shares(serving: Serving, seconds: float, rounds: int) -> dict[str, list[float]]:
+    """Percent of a core of each thread, in turns."""
+    measures: dict[str, Callable[[], float]] = {
+        "sampler, 150 ms": lambda: share_of_the_sampler(serving, 0.15, seconds),
+        "sampler, 100 ms": lambda: share_of_the_sampler(serving, 0.1, seconds),
+        "only sleeps, 100 ms": lambda: share_of_the_idle(0.1, seconds, stoppable=False),
+        "can be stopped, 100 ms": lambda: share_of_the_idle(0.1, seconds, stoppable=True),
+    }
+    found: dict[str, list[float]] = {name: [] for name in measures}
+    for _ in range(rounds):
+        for name, measure in measures.items():
+            found[name].append(measure())
+    return found
 
 
 def opening_and_closing(serving: Serving, count: int = 100) -> dict[str, float]:
@@ -170,44 +200,74 @@ def read_stream(port: int, tokens: int) -> tuple[list[float], list[float]]:
     return late, gaps
 
 
-def latency_error(serving: Serving, tokens: int, rounds: int) -> dict[str, dict[str, float]]:
-    """Error of latencies at 1 ms a token under each condition, microseconds."""
+CONDITIONS = {
+    "thread, 150 ms": ("thread", 0.15),
+    "thread, 100 ms": ("thread", 0.1),
+    "thread, 10 ms": ("thread", 0.01),
+    "process, 150 ms": ("process", 0.15),
+    "process, 100 ms": ("process", 0.1),
+    "process, 10 ms": ("process", 0.01),
+}
+"""Where the sampler runs, and its interval in seconds."""
+
+MEASURED = ("seen late p50", "seen late p99", "gap error p50", "gap error p99")
+
+
+def one_stream(
+    port: int, tokens: int, serving: Serving, condition: tuple[str, float] | None
+) -> dict[str, float]:
+    """Microseconds of :data:`MEASURED` for one stream under one condition, ``None`` for none."""
     root = str(Path(__file__).parent.parent)
-    conditions = {
-        "none": ("", 0.0),
-        "thread, 150 ms": ("thread", 0.15),
-        "thread, 100 ms": ("thread", 0.1),
-        "thread, 10 ms": ("thread", 0.01),
-        "process, 100 ms": ("process", 0.1),
-        "process, 10 ms": ("process", 0.01),
+    with ExitStack() as stack:
+        if condition is not None:
+            kind, interval = condition
+            if kind == "thread":
+                sampler = stack.enter_context(Sampler(interval))
+                stack.enter_context(sampler.window(serving))
+            else:
+                pid = str(serving.pids[0])
+                stack.enter_context(program(ELSEWHERE, root, str(interval), pid))
+        late, gaps = read_stream(port, tokens)
+    values = (
+        statistics.median(late),
+        percentile(late, 0.99),
+        statistics.median(gaps),
+        percentile(gaps, 0.99),
+    )
+    return {name: 1e6 * value for name, value in zip(MEASURED, values, strict=True)}
+
+
+def latency_change(
+    serving: Serving, tokens: int, rounds: int
+) -> tuple[dict[str, list[float]], dict[str, dict[str, list[float]]]]:
+    """What the sampler does to latencies at 1 ms a token.
+
+    Before and after each stream with a sampler there is one without, and the mean of these two is
+    what it is divided by.
+
+    Returns:
+        The microseconds without a sampler, and the ratios of each condition, by what was measured.
+    """
+    alone: dict[str, list[float]] = {name: [] for name in MEASURED}
+    ratios: dict[str, dict[str, list[float]]] = {
+        condition: {name: [] for name in MEASURED} for condition in CONDITIONS
     }
-    late: dict[str, list[float]] = {name: [] for name in conditions}
-    gaps: dict[str, list[float]] = {name: [] for name in conditions}
-    with program(STREAM, str(TOKEN_SEC)) as (_, port):
-        read_stream(int(port), 200)
+    with program(STREAM, str(TOKEN_SEC)) as (_, text):
+        port = int(text)
+        read_stream(port, 200)
+        before = one_stream(port, tokens, serving, None)
         for number in range(rounds):
-            names = list(conditions)
+            names = list(CONDITIONS)
             for name in names if number % 2 == 0 else reversed(names):
-                kind, interval = conditions[name]
-                with ExitStack() as stack:
-                    if kind == "thread":
-                        sampler = stack.enter_context(Sampler(interval))
-                        stack.enter_context(sampler.window(serving))
-                    elif kind == "process":
-                        pid = str(serving.pids[0])
-                        stack.enter_context(program(ELSEWHERE, root, str(interval), pid))
-                    seen, errors = read_stream(int(port), tokens)
-                late[name] += seen
-                gaps[name] += errors
-    return {
-        name: {
-            "seen_late_us_p50": 1e6 * statistics.median(late[name]),
-            "seen_late_us_p99": 1e6 * percentile(late[name], 0.99),
-            "gap_error_us_p50": 1e6 * statistics.median(gaps[name]),
-            "gap_error_us_p99": 1e6 * percentile(gaps[name], 0.99),
-        }
-        for name in conditions
-    }
+                sampled = one_stream(port, tokens, serving, CONDITIONS[name])
+                after = one_stream(port, tokens, serving, None)
+                for figure in MEASURED:
+                    ratios[name][figure].append(
+                        sampled[figure] / statistics.fmean((before[figure], after[figure]))
+                    )
+                    alone[figure].append(before[figure])
+                before = after
+    return alone, ratios
 
 
 def finding(port: int) -> dict[str, float]:
@@ -224,41 +284,49 @@ def finding(port: int) -> dict[str, float]:
     return {"first_ms": 1000 * first, "again_ms_p50": 1000 * statistics.median(again)}
 
 
+def spread(values: list[float], digits: int) -> str:
+    """The median with the lowest and the highest value."""
+    low, middle, high = min(values), statistics.median(values), max(values)
+    return f"{middle:.{digits}f} [{low:.{digits}f}-{high:.{digits}f}]"
+
+
 def main() -> None:
     """Run everything and print it."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=10.0, help="length of the idle windows")
     parser.add_argument("--tokens", type=int, default=1500, help="tokens of each stream")
-    parser.add_argument("--rounds", type=int, default=4, help="streams of each condition")
+    parser.add_argument("--rounds", type=int, default=5, help="times that each condition is met")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     with program(STREAM, str(TOKEN_SEC)) as (server, port):
         serving = Serving("own", (server.pid,))
+        core_pct = shares(serving, options.seconds, options.rounds)
+        milliseconds = {**opening_and_closing(serving), **finding(int(port))}
+        alone, ratios = latency_change(serving, options.tokens, options.rounds)
+    if options.json:
         result = {
             "processors": os.cpu_count(),
             "python": sys.version.split()[0],
-            "sample_us": cost_per_sample(serving),
-            "core_pct_at_150_ms": share_of_a_core(serving, 0.15, options.seconds),
-            "core_pct_at_100_ms": share_of_a_core(serving, 0.1, options.seconds),
-            "core_pct_empty_100_ms": share_of_an_empty_thread(0.1, options.seconds),
-            "window": opening_and_closing(serving),
-            "finding": finding(int(port)),
-            "latency": latency_error(serving, options.tokens, options.rounds),
+            "core_pct": core_pct,
+            "milliseconds": milliseconds,
+            "latency_us_without": alone,
+            "latency_ratio": ratios,
         }
-    if options.json:
         print(json.dumps(result, indent=2))
         return
-    print(f"one sample              {result['sample_us']:8.1f} us of processor time")
-    print(f"share of a core, 150 ms {result['core_pct_at_150_ms']:8.3f} %")
-    print(f"share of a core, 100 ms {result['core_pct_at_100_ms']:8.3f} %")
-    print(f"  an empty thread       {result['core_pct_empty_100_ms']:8.3f} %")
-    for name, value in {**result["window"], **result["finding"]}.items():  # type: ignore[dict-item]
-        print(f"{name:23} {value:8.3f}")
-    print("\n1 ms a token            seen late p50    p99   gap error p50    p99   (us)")
-    latency: dict[str, dict[str, float]] = result["latency"]  # type: ignore[assignment]
-    for name, figures in latency.items():
-        late50, late99, gap50, gap99 = figures.values()
-        print(f"{name:22} {late50:14.0f} {late99:6.0f} {gap50:15.0f} {gap99:6.0f}")
+    print("percent of one core, median [lowest-highest]")
+    for name, values in core_pct.items():
+        print(f"  {name:24} {spread(values, 3)}")
+    print("milliseconds")
+    for name, value in milliseconds.items():
+        print(f"  {name:24} {value:.3f}")
+    print("1 ms a token, without a sampler, microseconds")
+    for figure, values in alone.items():
+        print(f"  {figure:24} {spread(values, 0)}")
+    print("with one, as a multiple of that of its neighbours")
+    for condition, figures in ratios.items():
+        for figure, values in figures.items():
+            print(f"  {condition:16} {figure:14} {spread(values, 2)}")
 
 
 if __name__ == "__main__":

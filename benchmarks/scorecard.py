@@ -18,13 +18,14 @@ from typing import TypeVar
 from pytest_benchrig.core.compare import compare
 from pytest_benchrig.core.record import Record
 from pytest_benchrig.core.runfile import RunFile, load_run
+from pytest_benchrig.core.scenario import Kind
 from pytest_benchrig.core.scorecard import ScoreSettings, build_scorecard
 from pytest_benchrig.core.thresholds import evaluate, parse_threshold
 from pytest_benchrig.reports import csv, html, markdown
 from pytest_benchrig.reports.terminal import render_summary
 
 T = TypeVar("T")
-KINDS = (
+KINDS: tuple[tuple[str, Kind, int], ...] = (
     ("reasoning", "answer", 8),
     ("coding", "coding", 6),
     ("speed", "speed", 2),
@@ -48,7 +49,7 @@ def make_records(count: int, targets: int, runs: int) -> list[Record]:
             Record(
                 task_id=f"{suite}_{scenario}",
                 suite=suite,
-                kind=kind,  # type: ignore[arg-type]
+                kind=kind,
                 target=target,
                 runtime="ollama",
                 model=target.partition(":")[2],
