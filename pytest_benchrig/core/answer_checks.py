@@ -16,7 +16,7 @@ from pytest_benchrig.core.matching import Haystack, fullmatch, search
 from pytest_benchrig.core.number_words import last_number_in_words
 from pytest_benchrig.core.numbers import Number, last_number, parse_number, tokens
 from pytest_benchrig.core.scenario import AnswerSpec
-from pytest_benchrig.core.text import is_letter, normalise
+from pytest_benchrig.core.text import normalise
 
 REGEX_WINDOW = 300
 """How many characters of the collapsed end of a reply ``regex`` looks at."""
@@ -76,9 +76,10 @@ def final_answer(spec: AnswerSpec, answer: str) -> Finding:
 
 def exact_or_contains(spec: AnswerSpec, answer: str) -> Finding:
     """The expected answer, or one of the patterns, occurs in the reply."""
-    haystack = Haystack(answer)
+    plain = simplify_latex(answer)
+    haystack = Haystack(plain)
     rule = "exact_or_contains: the expected answer or an accepted pattern occurs in the answer"
-    whole = simplify_latex(answer).strip()
+    whole = plain.strip()
     for pattern in dict.fromkeys((spec.expected_answer, *spec.accepted_patterns)):
         if haystack.contains(pattern):
             return Finding(True, pattern, rule=rule, candidate=whole)
@@ -100,7 +101,7 @@ def regex(spec: AnswerSpec, answer: str) -> Finding:
     rule = "regex: an accepted pattern matches in the last 300 characters of the collapsed answer"
     plain = without_tags(simplify_latex(answer), " ")
     patterns = spec.accepted_patterns or (re.escape(collapse(spec.expected_answer)),)
-    for collapsed in (collapse, collapse_between):
+    for collapsed in (collapse_between, collapse):
         end = _end(plain, collapsed)
         for pattern in patterns:
             match = search(pattern, end)
@@ -172,13 +173,17 @@ def _boxed_number(answer: str) -> Number | None:
     return None
 
 
+_LONGEST_CUT = 50
+"""So much of the beginning of a cut text may read differently than in the whole."""
+
+
 def _end(text: str, collapsed: Callable[[str], str]) -> str:
     """The last characters of the collapsed text, made from no more text than they need."""
-    size = 2 * REGEX_WINDOW
+    size = REGEX_WINDOW + REGEX_WINDOW // 2
     while size < len(text):
         space = text.find(" ", len(text) - size)
         end = collapsed(text[space:]) if space >= 0 else ""
-        if len(end) >= REGEX_WINDOW + 60:
+        if len(end) >= REGEX_WINDOW + _LONGEST_CUT:
             return end[-REGEX_WINDOW:]
         size *= 2
     return collapsed(text)[-REGEX_WINDOW:]
@@ -192,39 +197,33 @@ def collapse(text: str) -> str:
     """
     parts: list[str] = []
     position = 0
-    for number in tokens(text):
-        parts += (_NOT_WORDS.sub(" ", text[position : number.start]), number.text)
+    for number in tokens(text, easy=False):
+        parts += (_words(text[position : number.start]), number.text)
         position = number.end
-        percent = re.compile(r" ?%").match(text, position)
+        percent = _PERCENT.match(text, position)
         if percent:
             parts.append("%")
             position = percent.end()
-    parts.append(_NOT_WORDS.sub(" ", text[position:]))
+    parts.append(_words(text[position:]))
     return " ".join("".join(parts).split())
 
 
 def collapse_between(text: str) -> str:
     """As :func:`collapse`, but what stands inside words and numbers stays as written."""
-    kept = _INNER.sub(lambda m: m[0] if _joins(text, m) else " ", text)
-    return " ".join(kept.split())
+    return " ".join(_OUTER.sub(" ", text.replace("_", " ")).split())
 
 
-def _joins(text: str, match: re.Match[str]) -> bool:
-    before = text[match.start() - 1 : match.start()]
-    after = text[match.end() : match.end() + 1]
-    if len(match[0]) != 1:
-        return False
-    mark = match[0]
-    if mark in "'’-–":
-        inside = (is_letter(before) if before else False) and bool(after) and after.isalnum()
-        signed = mark == "-" and after.isdigit() and not before.isalnum()
-        return inside or signed
-    if mark in "+±€£$":
-        return after.isdigit()
-    if mark in "%°€£":
-        return before.isdigit()
-    return mark in ".,:/^" and before.isdigit() and after.isdigit()
+def _words(text: str) -> str:
+    return _MARKS.sub(" ", text.replace("_", " "))
 
 
-_NOT_WORDS = re.compile(r"[\W_]+")
-_INNER = re.compile(r"\.{2,}|[^\w\s'’\-–+±€£$%°.,:/^]+|_|[^\w\s]")
+_MARKS = re.compile(r"[^\w\s]+")
+_PERCENT = re.compile(r" ?%")
+_LETTER = r"[^\W\d_\u2e80-\U0010ffff]"
+_JOINED = (
+    rf"(?<={_LETTER})['’\-–](?=[^\W_])"  # within a word
+    r"|(?<![^\W_])-(?=\d)|[+±€£$](?=\d)|(?<=\d)[%°€£]"  # a number's sign or unit
+    r"|(?<=\d)[.,:/^](?=\d)"  # within a number
+)
+_OUTER = re.compile(rf"[^\w\s](?<!{_JOINED})")
+"""All but words, numbers and what joins their parts. The set stands first: it is found fast."""

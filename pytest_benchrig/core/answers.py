@@ -144,7 +144,7 @@ def _limits(spec: AnswerSpec, text: str) -> tuple[str, str] | None:
 def _missing_facts(spec: AnswerSpec, text: str) -> tuple[str, str] | None:
     if not spec.required_patterns:
         return None
-    haystack = Haystack(text)
+    haystack = Haystack(simplify_latex(text))
     missing = [p for p in spec.required_patterns if not haystack.contains(p)]
     if not missing:
         return None

@@ -17,7 +17,6 @@ PATTERN_SECONDS = 1.0
 
 _DIGIT = re.compile(r"[0-9]")
 _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
-_EMPHASIS = re.compile(r"[*_`]+")
 
 
 class PatternTimeout(Exception):  # noqa: N818 - it is what happened, and the public name
@@ -36,62 +35,99 @@ class PatternTimeout(Exception):  # noqa: N818 - it is what happened, and the pu
 
 
 class Haystack:
-    """A reply made ready for :meth:`contains`, each form of it made once and when first needed."""
+    """A reply made ready for :meth:`contains`, each form of it made once and when first needed.
 
-    def __init__(self, text: str) -> None:
-        self._text = simplify_latex(normalise(text)).lower()
+    Args:
+        plain: The reply in normal form, LaTeX simplified.
+    """
+
+    def __init__(self, plain: str) -> None:
+        self._text = plain.lower()
         self._without_emphasis: str | None = None
 
     def contains(self, pattern: str) -> bool:
         """Whether the reply holds the pattern by the rule of :func:`contains`."""
-        needle = simplify_latex(normalise(pattern)).lower()
-        if not needle.strip():
-            return False
-        find = _number_finder(needle.strip()) if _DIGIT.search(needle) else None
-        return any(find(text) if find else needle in text for text in self._forms())
+        find = _finder(pattern)
+        return any(find(text) for text in self._forms())
 
     def _forms(self) -> Iterator[str]:
         yield self._text
         if self._without_emphasis is None:
-            self._without_emphasis = _EMPHASIS.sub(_shown_mark, self._text)
+            self._without_emphasis = _without_emphasis(self._text)
         if self._without_emphasis != self._text:
             yield self._without_emphasis
 
 
-def _shown_mark(match: re.Match[str]) -> str:
-    """A mark of emphasis is not shown; between digits or letters it may be more than that."""
-    text, (start, end) = match.string, match.span()
-    before, after = text[start - 1 : start], text[end : end + 1]
-    if match[0][0] == "*":
-        kept = before.isdigit() and after.isdigit()
-    else:
-        kept = match[0][0] == "_" and before.isalnum() and after.isalnum()
-    return match[0] if kept else ""
+def _without_emphasis(text: str) -> str:
+    for mark in "*_`":
+        if mark in text:
+            text = _without_mark(text, mark)
+    return text
+
+
+def _without_mark(text: str, mark: str) -> str:
+    """Marks of emphasis are not shown; between digits or letters they may be more than that."""
+    parts: list[str] = []
+    position = 0
+    while (start := text.find(mark, position)) >= 0:
+        end = start + 1
+        while text[end : end + 1] == mark:
+            end += 1
+        before, after = text[start - 1 : start], text[end : end + 1]
+        if mark == "*":
+            kept = before.isdigit() and after.isdigit()
+        else:
+            kept = mark == "_" and before.isalnum() and after.isalnum()
+        parts.append(text[position : end if kept else start])
+        position = end
+    return "".join([*parts, text[position:]])
 
 
 @lru_cache(maxsize=4096)
+def _finder(pattern: str) -> Callable[[str], bool]:
+    """A function that says whether a text in lower case holds the pattern."""
+    needle = simplify_latex(normalise(pattern)).lower()
+    if _DIGIT.search(needle):
+        return _number_finder(needle.strip())
+    wanted = needle if needle.strip() else None
+
+    def find(text: str) -> bool:
+        return wanted is not None and wanted in text
+
+    return find
+
+
 def _number_finder(pattern: str) -> Callable[[str], bool]:
     """A function that finds a pattern with digits; it looks closely at likely lines only."""
     needle, wanted = _canonical(pattern)
     # The last of equals: a text may write 0.5 as .5.
     longest = max(reversed(re.findall("[0-9]+", needle)), key=len)
-    likely = re.compile("[ ,]?".join(longest) if len(longest) > 3 else longest)
+    spellings = {longest, *(_grouped(longest, gap) for gap in " ,")}
+
+    def next_likely(text: str, position: int) -> int:
+        places = [p for s in spellings if (p := text.find(s, position)) >= 0]
+        return min(places, default=-1)
 
     def find(text: str) -> bool:
         if "\n" in needle:
             return _holds(*_canonical(text), needle, wanted)
         position = 0
-        while True:
-            match = likely.search(text, position)
-            if match is None:
-                return False
-            start = text.rfind("\n", 0, match.start()) + 1
-            end = text.find("\n", match.end())
+        while (likely := next_likely(text, position)) >= 0:
+            start = text.rfind("\n", 0, likely) + 1
+            end = text.find("\n", likely)
             position = len(text) if end < 0 else end
             if _holds(*_canonical(text[start:position]), needle, wanted):
                 return True
+        return False
 
     return find
+
+
+def _grouped(digits: str, gap: str) -> str:
+    """Digits in groups of three, as a thousands separator splits them."""
+    head = len(digits) % 3
+    groups = [digits[i : i + 3] for i in range(head, len(digits), 3)]
+    return gap.join([digits[:head], *groups] if head else groups)
 
 
 class _Place(tuple[int, int, str, bool]):
@@ -151,7 +187,7 @@ def whole_number_in(number: str, text: str) -> bool:
     ``114.6`` not in ``114.60``. Thousands separators and spaces around a fraction bar do not
     hide it. ``number`` may have words around its digits (``11:20 am``, ``2031-07-04``).
     """
-    return Haystack(text).contains(number)
+    return contains(number, text)
 
 
 def contains(pattern: str, text: str) -> bool:
@@ -160,7 +196,7 @@ def contains(pattern: str, text: str) -> bool:
     A pattern with a digit matches as whole numbers (:func:`whole_number_in`), any other as plain
     text; case does not matter, and LaTeX is simplified in both. An empty pattern is nowhere.
     """
-    return Haystack(text).contains(pattern)
+    return Haystack(simplify_latex(normalise(text))).contains(pattern)
 
 
 @lru_cache(maxsize=4096)

@@ -18,6 +18,13 @@ LARGEST_EXPONENT = 20_000
 
 _CHUNK = 4000
 _RUN = re.compile(r"[0-9]+(?:[.,_][0-9]+)*")
+_BEFORE, _AFTER = r"(?:(?<=[A-Za-z] )|(?<=[0-9]:))", r":| [A-WYZa-wyz(]|[,;!?)] ?[A-Za-z]"
+_EASY = re.compile(
+    rf"{_BEFORE}(?:[0-9]+(?:\.[0-9]+|/[0-9]+)?|[1-9][0-9]{{0,2}}(?:,[0-9]{{3}})+)"
+    rf"(?={_AFTER}| ?%|\.?(?:\s*\Z|\n))"
+)
+"""A number between plain words, which nothing around it changes; most are such."""
+_EASY_INTEGER = re.compile(rf"{_BEFORE}[0-9]+(?={_AFTER}|\.?(?:\s*\Z|\n))")
 _GROUPED = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?")
 _PLAIN = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _DECIMAL_COMMA = re.compile(r"[0-9]+,[0-9]{1,2}")
@@ -33,6 +40,7 @@ _EXPONENT = re.compile(
 _POWER = re.compile(
     r"(?:\^|\*\*)(?P<open>[({]?)(?P<power>[-+]?[0-9]+)[)}]?|(?P<high>[⁺⁻]?[⁰¹²³⁴-⁹]+)"
 )
+_GOING_ON = frozenset(" eE×xX*·⋅∙^/⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻0123456789")
 _BAR = re.compile(r" {0,2}/ {0,2}(?=[0-9.])")
 _MIXED = re.compile(r" (?P<top>[0-9]{1,4})/(?P<bottom>[0-9]{1,4})(?![0-9/]|[.,][0-9])")
 _CURRENCIES = "€£¥₹₽₩₺₴$¢"
@@ -68,14 +76,26 @@ class Number:
         return _value(self.text) if self.is_number else None
 
 
-def tokens(text: str, start: int = 0, end: int | None = None) -> Iterator[Number]:
-    """Everything in the text that is made of digits, in order."""
+def tokens(
+    text: str, start: int = 0, end: int | None = None, *, easy: bool = True
+) -> Iterator[Number]:
+    """Everything in the text that is made of digits, in order.
+
+    Args:
+        text: In normal form, LaTeX simplified.
+        start: Where to begin.
+        end: Where to stop, the end of the text by default.
+        easy: Whether integers between plain words are given too; they read as they stand.
+    """
     end = len(text) if end is None else end
     position = start
     while True:
         match = _RUN.search(text, position, end)
         if match is None:
             return
+        if not easy and _EASY_INTEGER.match(text, match.start(), end):
+            position = match.end()
+            continue
         found = _read(text, match, end)
         yield from found
         position = max(found[-1].end, match.end())
@@ -83,18 +103,24 @@ def tokens(text: str, start: int = 0, end: int | None = None) -> Iterator[Number
 
 def _read(text: str, match: re.Match[str], end: int) -> list[Number]:
     run, start, stop = match[0], match.start(), match.end()
+    easy = _EASY.match(text, start, end)
+    if easy:
+        return [Number(start, easy.end(), easy[0].replace(",", ""))]
     if _sticks(text, start, stop):
         return [Number(start, stop, run, is_number=False)]
     if "_" in run:
         return [Number(start, stop, run, is_number=False)]
-    if _DATE.fullmatch(run) or (_LIST.fullmatch(run) and not _GROUPED.fullmatch(run)):
+    whole = run.isdigit()
+    if not whole and (
+        _DATE.fullmatch(run) or (_LIST.fullmatch(run) and not _GROUPED.fullmatch(run))
+    ):
         return _apart(text, start, stop)
-    spelt = _spelling(run)
+    spelt = run if whole else _spelling(run)
     if text[start - 1 : start] == "." and start > 0 and spelt is not None:
         before = text[start - 2 : start - 1]
         if "." not in run and not (before.isalnum() or before in (".", ")", "]")):
             start, spelt = start - 1, "0." + spelt if spelt.isdigit() else None
-    if spelt is not None and len(run) <= 3 and run.isdigit() and run[0] != "0":
+    if whole and len(run) <= 3 and run[0] != "0" and text[stop : stop + 1] == " ":
         groups = _SPACE_GROUPS.match(text, stop, end)
         if groups and _spelling(run + groups[0].replace(" ", "")) is not None:
             stop = groups.end()
@@ -107,6 +133,8 @@ def _read(text: str, match: re.Match[str], end: int) -> list[Number]:
 
 def _finish(text: str, start: int, stop: int, spelt: str, end: int) -> list[Number]:
     """Add exponent, fraction, mixed number and sign to a plain number."""
+    if not _goes_on(text, stop):
+        return [_signed_number(text, start, stop, spelt)]
     bare = spelt
     spelt, stop = _raised(text, stop, end, spelt)
     chain = _chain(text, stop, end)
@@ -119,6 +147,14 @@ def _finish(text: str, start: int, stop: int, spelt: str, end: int) -> list[Numb
         if mixed and int(mixed["top"]) < int(mixed["bottom"]):
             spelt, stop = f"{spelt} {mixed['top']}/{mixed['bottom']}", mixed.end()
     return [_signed_number(text, start, stop, spelt)]
+
+
+def _goes_on(text: str, stop: int) -> bool:
+    """Whether what follows may belong to the number; for most it is plain text."""
+    first = text[stop : stop + 1]
+    if first == " ":
+        first = text[stop + 1 : stop + 2]
+    return first in _GOING_ON
 
 
 def _raised(text: str, stop: int, end: int, spelt: str) -> tuple[str, int]:
@@ -250,7 +286,8 @@ def _power(base: Fraction, exponent: str) -> Fraction | None:
 
 def _exact(text: str) -> Fraction:
     whole, _, decimals = text.replace(",", ".").partition(".")
-    return Fraction(big_int((whole or "0") + decimals), 10 ** len(decimals))
+    digits = big_int((whole or "0") + decimals)
+    return Fraction(digits, 10 ** len(decimals)) if decimals else Fraction(digits)
 
 
 def big_int(digits: str) -> int:

@@ -29,7 +29,9 @@ _WIDE_SIGNS = (
 )
 _HYPHENS = (0x2010, 0x2011, 0x2212)
 _BARS = (0x2044, 0x2215)
-_VULGAR = re.compile(r"([0-9]?)([\u00bc-\u00be\u2150-\u215e\u2189])")
+_VULGAR_FRACTIONS = frozenset("¼½¾↉").union(map(chr, range(0x2150, 0x215F)))
+_VULGAR = re.compile(rf"([0-9]?)([{''.join(_VULGAR_FRACTIONS)}])")
+_SPACE_CHARACTERS = frozenset(map(chr, _SPACES))
 _UNUSUAL = re.compile("[\u00a0\u00ad\u00bc-\u00be\u0300-\U0010ffff]")
 """All that normal form changes; accented letters as most keyboards send them are below it."""
 _SPACED_MINUS = re.compile("\u2212 +(?=[0-9])")
@@ -38,16 +40,18 @@ _ENDS_AN_OPERAND = frozenset(")]%°")
 
 
 @lru_cache(maxsize=1)
-def _table() -> dict[int, str]:
-    table = dict.fromkeys(_SPACES, " ")
-    table.update(dict.fromkeys(_INVISIBLE, ""))
-    table.update(dict.fromkeys(_HYPHENS, "-"))
-    table.update(dict.fromkeys(_BARS, "/"))
-    table.update({0x2028: "\n", 0x2029: "\n"})
+def _table() -> dict[str, str]:
+    """What each character becomes that has one form wherever it stands."""
+    found = dict.fromkeys(_SPACES, " ")
+    found.update(dict.fromkeys(_INVISIBLE, ""))
+    found.update(dict.fromkeys(_HYPHENS, "-"))
+    found.update(dict.fromkeys(_BARS, "/"))
+    found.update({0x2028: "\n", 0x2029: "\n"})
+    table = {chr(code): plain for code, plain in found.items()}
     for code in _WIDE_SIGNS:
         plain = unicodedata.normalize("NFKC", chr(code))
         if plain.isascii() or len(plain) == 1:
-            table[code] = plain
+            table[chr(code)] = plain
     return table
 
 
@@ -65,10 +69,17 @@ def normalise(text: str) -> str:
     if text.isascii() or not _UNUSUAL.search(text):
         return text
     text = unicodedata.normalize("NFC", text)
-    if "\u2212" in text or "\u2013" in text:
-        text = _minus_signs(text)
-    text = _VULGAR.sub(_spelt_out, text)
-    return text.translate(_table())
+    # Few characters differ, and each is replaced faster than all are looked at one by one.
+    table = _table()
+    present = set(text)
+    changed = present & table.keys()
+    if "\u2212" in present or "\u2013" in present:
+        text = _minus_signs(text, changed)
+    if not present.isdisjoint(_VULGAR_FRACTIONS):
+        text = _VULGAR.sub(_spelt_out, text)
+    for char in changed:
+        text = text.replace(char, table[char])
+    return text
 
 
 def _spelt_out(match: re.Match[str]) -> str:
@@ -76,9 +87,10 @@ def _spelt_out(match: re.Match[str]) -> str:
     return f"{match[1]} {fraction}" if match[1] else fraction
 
 
-def _minus_signs(text: str) -> str:
+def _minus_signs(text: str, changed: set[str]) -> str:
     """Spaced minus signs and en dashes that are signs of a number become tight minus signs."""
-    text = text.translate(dict.fromkeys(_SPACES, " "))
+    for space in changed & _SPACE_CHARACTERS:
+        text = text.replace(space, " ")
 
     def unary(match: re.Match[str]) -> str:
         return "-" if not follows_operand(text, match.start()) else match[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from fractions import Fraction
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_benchrig.core import numbers
 from pytest_benchrig.core.number_words import last_number_in_words, number_of_words
 from pytest_benchrig.core.numbers import (
     big_int,
@@ -18,6 +20,12 @@ from pytest_benchrig.core.numbers import (
     tokens,
 )
 from pytest_benchrig.core.text import normalise
+
+PIECES = (
+    *("at ", "of ", " and", " ", "\n", ". ", ".", ", ", ",", "(", ")", "-", "$", "€ ", "x_", "m2"),
+    *("1", "20", "025", "1,025", "1/6", "16.7", " 000", ":20", "/6", " 1/2", ".5", "_1"),
+    *("%", " %", "e3", " x 10^3", " X 10^2", " × 10", " E5", "^2"),
+)
 
 
 def read(text: str) -> list[str]:
@@ -158,6 +166,18 @@ def test_tokens_lie_in_order_and_end_with_digits(text: str) -> None:
     for index, char in enumerate(text):
         if char.isdigit():
             assert any(n.start <= index < n.end for n in covered)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
+def test_the_short_way_through_plain_words_reads_what_the_long_way_reads(text: str) -> None:
+    short = list(tokens(text))
+    integers = list(tokens(text, easy=False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numbers, "_EASY", re.compile("(?!)"))
+        long = list(tokens(text))
+    assert short == long
+    assert [n for n in long if n in integers] == integers
+    assert all(n.text == text[n.start : n.end] for n in long if n not in integers)
 
 
 @given(st.text("0123456789.,-+/eE ^_", max_size=20))
