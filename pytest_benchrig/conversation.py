@@ -40,9 +40,10 @@ def converse(active: Active, client: TargetClient, scenario: Scenario, record: R
         RuntimeFault: A request gave no usable answer; ``unsupported`` where the target cannot
             call tools at all.
     """
+    from pytest_benchrig.core.matching import PatternTimeout
     from pytest_benchrig.core.timing import timings_of
     from pytest_benchrig.core.tool_calls import judge_conversation, judge_turn, result_text
-    from pytest_benchrig.execution import plan_run, with_window
+    from pytest_benchrig.execution import pattern_fault, plan_run, with_window
 
     spec = scenario.spec
     if not isinstance(spec, ToolUseSpec):
@@ -73,11 +74,7 @@ def converse(active: Active, client: TargetClient, scenario: Scenario, record: R
         except RuntimeFault as fault:
             if fault.kind == "unsupported":
                 raise
-            failed = judge_conversation(spec, verdicts, error=str(fault))
-            raise ConversationBroken(
-                fault,
-                assemble.with_fault(record.replace(turns=list(failed.fields["turns"])), fault),
-            ) from fault
+            raise _broken(spec, verdicts, record, fault) from fault
         generation = measured.generation
         split = active.parser.split(generation.text, generation.thinking)
         timings = timings_of(generation, request)
@@ -85,7 +82,11 @@ def converse(active: Active, client: TargetClient, scenario: Scenario, record: R
         latency += (generation.marks.end_ns - generation.marks.start_ns) / 1e9
         calls += generation.tool_calls
         answer = "" if split.truncated_thinking else split.answer
-        verdicts.append(judge_turn(turn, spec.tools, answer, generation.tool_calls))
+        try:
+            verdicts.append(judge_turn(turn, spec.tools, answer, generation.tool_calls))
+        except PatternTimeout as slow:
+            endless = pattern_fault(slow, scenario, record.target, generation)
+            raise _broken(spec, verdicts, record, endless) from None
         if not verdicts[-1].passed:
             break
         if turn.tool is not None:
@@ -107,3 +108,14 @@ def converse(active: Active, client: TargetClient, scenario: Scenario, record: R
         tool_calls=[dataclasses.asdict(call) for call in calls] or None, total_time_sec=latency
     )
     return assemble.with_verdict(record, verdict, outcome)
+
+
+def _broken(
+    spec: ToolUseSpec, verdicts: list[TurnVerdict], record: Record, fault: RuntimeFault
+) -> ConversationBroken:
+    """The fault with the turns so far as evidence; it stands in for the next one's reply."""
+    from pytest_benchrig.core.tool_calls import judge_conversation
+
+    failed = judge_conversation(spec, verdicts, error=str(fault))
+    kept = record.replace(turns=list(failed.fields["turns"]))
+    return ConversationBroken(fault, assemble.with_fault(kept, fault))

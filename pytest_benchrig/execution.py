@@ -260,16 +260,23 @@ def judge_run(
         )
         verdict = judge(active, scenario, reply)
     except PatternTimeout as slow:
-        raise RuntimeFault(
-            "judging",
-            f"the pattern {slow.pattern!r} of scenario {scenario.id} ran out of time on this reply",
-            target=str(record.target),
-            phase="judging",
-            remedy=f"Rewrite it without nested repetition ({scenario.path}:{scenario.line})",
-            partial=generation,
-        ) from None
+        raise pattern_fault(slow, scenario, record.target, generation) from None
     outcome: Outcome = "failed" if verdict.passed is False else "passed"
     return assemble.with_verdict(record, verdict, outcome)
+
+
+def pattern_fault(
+    slow: PatternTimeout, scenario: Scenario, target: str, partial: Generation | None
+) -> RuntimeFault:
+    """The error that stands in for a verdict, since a pattern of the scenario has no end."""
+    return RuntimeFault(
+        "judging",
+        f"the pattern {slow.pattern!r} of scenario {scenario.id} ran out of time on this reply",
+        target=target,
+        phase="judging",
+        remedy=f"Rewrite it without nested repetition ({scenario.path}:{scenario.line})",
+        partial=partial,
+    )
 
 
 def with_window(record: Record, measured: Measured) -> Record:

@@ -134,7 +134,8 @@ def replay_source(model: str, base: Path) -> tuple[EarlierRun, str]:
 
 def judge_again(active: Active, scenario: Scenario, target: Target) -> ItemResult:
     """Judge an item's stored replies by today's rules and scenario files."""
-    from pytest_benchrig.execution import ItemResult, conclude
+    from pytest_benchrig.core.matching import PatternTimeout
+    from pytest_benchrig.execution import ItemResult, conclude, pattern_fault
 
     run, recorded = active.replayed(target)
     stored = run.by_item.get((scenario.suite, scenario.id, recorded), ())
@@ -149,7 +150,12 @@ def judge_again(active: Active, scenario: Scenario, target: Target) -> ItemResul
             continue
         try:
             judged.append(_again(active, scenario, record))
-        except RuntimeFault as fault:
+        except (RuntimeFault, PatternTimeout) as problem:
+            fault = (
+                pattern_fault(problem, scenario, record.target, None)
+                if isinstance(problem, PatternTimeout)
+                else problem
+            )
             judged.append(assemble.with_fault(record, fault))
             return conclude(scenario, target, judged, fault)
     bad = [r for r in judged if r.outcome in ("error", "skipped")]
