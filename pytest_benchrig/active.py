@@ -63,7 +63,7 @@ class Active:
     requests_made: int = 0
     started_at: str = field(default_factory=now)
     reported_level: str = ""
-    _warm: set[str] = field(default_factory=set)
+    _warm: set[tuple[str, str]] = field(default_factory=set)
     _told: set[str] = field(default_factory=set)
     _replayed: dict[str, tuple[EarlierRun, str]] = field(default_factory=dict)
 
@@ -225,7 +225,7 @@ class Active:
         if engine is not None and engine is not known:
             self.engines[name] = engine
             self._started.append(engine)
-            self._warm.discard(name)
+            self._warm = {warm for warm in self._warm if warm[0] != name}
         elif client is not None:
             return
         self._failures.pop(name, None)
@@ -313,11 +313,11 @@ class Active:
         trip_breaker(self, target, fault)
 
     def warm_up(self, client: TargetClient) -> None:
-        """Untimed requests before the first item of a target, once per session."""
+        """Untimed requests before the first item at an endpoint, once per session."""
         name = str(client.target)
-        if name in self._warm:
+        if (name, client.endpoint) in self._warm:
             return
-        self._warm.add(name)
+        self._warm.add((name, client.endpoint))
         if self.coordination.first(f"warmup:{name}:{client.endpoint}"):
             self.warmups.extend(warm_up(self, client))
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from pytest_benchrig import log
 from pytest_benchrig.core.counts import believed
 from pytest_benchrig.core.generation import (
     Generation,
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from pytest_benchrig.active import Active
     from pytest_benchrig.engines import EngineInfo
     from pytest_benchrig.hardware.sampler import WindowReport
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +62,11 @@ class TargetClient:
     ) -> None:
         self.target = target
         self._active = active
-        self._turn = 0
-        self._window: int | None = None
+        # Workers begin at different endpoints.
+        self._turn = int("".join(filter(str.isdigit, active.worker)) or 0)
+        self._windows: dict[str, int | None] = {}
+        self._held: contextlib.ExitStack | None = None
+        self._exclusive = False
         self._observers: list[Callable[[Measured], None]] = []
         self.info: ModelInfo = ModelInfo(target.model)
         self.version = ""
@@ -114,7 +121,7 @@ class TargetClient:
     def _begin(self, runtimes: Sequence[Runtime], engine: EngineInfo | None) -> None:
         self._runtimes = list(runtimes)
         self._engine = engine
-        self._window = None
+        self._windows.clear()
         self.load_sec = engine.load_sec if engine else None
 
     def learn(self) -> None:
@@ -127,7 +134,7 @@ class TargetClient:
             except RuntimeFault as fault:
                 faults.append(fault)
                 if len(self._runtimes) > 1 and fault.kind in ("unreachable", "start"):
-                    self.give_up(runtime, fault)
+                    self._give_up(runtime, fault)
                     continue
                 raise
         if not self._runtimes:
@@ -161,18 +168,69 @@ class TargetClient:
         """
         return self.target.runtime in ("llamacpp", "embedded")
 
-    def next_endpoint(self) -> None:
-        """Take the next endpoint in turn that was not given up."""
+    @contextlib.contextmanager
+    def at_next_endpoint(self, *, exclusive: bool) -> Iterator[None]:
+        """Hold the next endpoint in turn that was not given up: alone for timings, else shared."""
         self._turn += 1
+        self._forget_broken()
+        with contextlib.ExitStack() as held:
+            self._held, self._exclusive = held, exclusive
+            self._hold()
+            try:
+                yield
+            finally:
+                self._held = None
+
+    def wherever_alive(self, ask: Callable[[], T]) -> T:
+        """Ask at the endpoint in use, and where that is dead at the next one.
+
+        Raises:
+            RuntimeFault: There is no usable answer, and no other endpoint or no reason to ask it.
+        """
+        while True:
+            try:
+                return ask()
+            except RuntimeFault as fault:
+                if not (self._is_dead(fault) and self._give_up(self.runtime, fault)):
+                    raise
+            self._forget_broken()
+            self._hold()
+            observers, self._observers = self._observers, []
+            try:
+                self._active.warm_up(self)
+            finally:
+                self._observers = observers
+
+    def _forget_broken(self) -> None:
         alive = [r for r in self._runtimes if not self._active.coordination.broken(r.base_url)]
         if alive:
             self._runtimes = alive
 
-    def give_up(self, runtime: Runtime, fault: RuntimeFault) -> bool:
+    def _hold(self) -> None:
+        if self._held is not None:
+            # A dead endpoint stays locked beside this one, which is why nobody waits in a circle:
+            # nobody waits for what is marked as dead.
+            self._held.enter_context(
+                self._active.coordination.endpoint(self.endpoint, exclusive=self._exclusive)
+            )
+
+    def _is_dead(self, fault: RuntimeFault) -> bool:
+        """Whether the endpoint is gone: refused, or cut off in its answer and refusing now."""
+        if fault.kind != "broken_stream" or len(self._runtimes) < 2:
+            return fault.kind == "unreachable"
+        try:
+            self.runtime.list_models()
+        except RuntimeFault as found:
+            return found.kind == "unreachable"
+        return False
+
+    def _give_up(self, runtime: Runtime, fault: RuntimeFault) -> bool:
         """Take a dead endpoint out; ``False`` where it is the only one."""
         if len(self._runtimes) < 2:
             return False
-        self._active.coordination.break_circuit(runtime.base_url, fault.message)
+        url = runtime.base_url
+        self._active.coordination.break_circuit(url, fault.message)
+        log.event("endpoint.given_up", logging.WARNING, target=str(self.target), url=url)
         self._runtimes = [r for r in self._runtimes if r is not runtime]
         return True
 
@@ -183,9 +241,9 @@ class TargetClient:
 
     def window(self, num_ctx: int | None) -> float | None:
         """Untimed: have the model in memory with this window; seconds it took, where known."""
-        if num_ctx == self._window:
+        if num_ctx == self._windows.get(self.endpoint):
             return None
-        self._window = num_ctx
+        self._windows[self.endpoint] = num_ctx
         return self.runtime.load(self.target.model, num_ctx)
 
     def measure(self, request: Request) -> Measured:
@@ -268,7 +326,7 @@ class TargetClient:
             timeout_sec=settings.request_timeout,
             stall_timeout_sec=settings.stall_timeout,
         )
-        return self.measure(request).generation
+        return self.wherever_alive(lambda: self.measure(request)).generation
 
     @contextlib.contextmanager
     def observed(self, observe: Callable[[Measured], None]) -> Iterator[None]:

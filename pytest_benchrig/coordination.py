@@ -85,7 +85,7 @@ class Coordination:
         if self._directory is not None:
             marker = self._directory / f"{_key(name)}.broken"
             if marker.exists():
-                self._broken[name] = marker.read_text("utf-8")
+                self._broken[name] = marker.read_text("utf-8").partition("\n")[2]
         return self._broken.get(name, "")
 
     def break_circuit(self, name: str, reason: str) -> None:
@@ -94,8 +94,17 @@ class Coordination:
         if self._directory is not None:
             marker = self._directory / f"{_key(name)}.broken"
             temporary = marker.with_suffix(f".{os.getpid()}")
-            temporary.write_text(reason, "utf-8")
+            temporary.write_text(f"{name}\n{reason}", "utf-8")
             temporary.replace(marker)
+
+    def given_up(self) -> dict[str, str]:
+        """Targets and endpoints that any worker gave up, sorted by name, each with the reason."""
+        found = dict(self._broken)
+        if self._directory is not None:
+            for marker in self._directory.glob("*.broken"):
+                name, _, reason = marker.read_text("utf-8").partition("\n")
+                found[name] = reason
+        return dict(sorted(found.items()))
 
     def publish(self, name: str, text: str) -> None:
         """Tell the workers something under a name; what was told before is replaced."""
@@ -115,13 +124,22 @@ class Coordination:
             return ""
 
     def count_failure(self, name: str) -> int:
-        """One more consecutive failure of the target; their number so far."""
+        """One more consecutive failure of the target, in any worker; their number so far."""
+        if self._directory is not None:
+            with self._failures(name).open("ab") as log:
+                log.write(b".")
+                return log.tell()
         self._consecutive[name] = self._consecutive.get(name, 0) + 1
         return self._consecutive[name]
 
     def count_success(self, name: str) -> None:
         """The target answered: its consecutive failures start anew."""
+        if self._directory is not None:
+            self._failures(name).unlink(missing_ok=True)
         self._consecutive.pop(name, None)
+
+    def _failures(self, name: str) -> Path:
+        return (self._directory or Path()) / f"{_key(name)}.failures"
 
     def first(self, name: str) -> bool:
         """``True`` exactly once per session for each name, whichever worker asks first."""

@@ -43,6 +43,9 @@ def run_header(
         "environment": environment(),
         "models": active.model_facts(),
     }
+    given_up = active.coordination.given_up()
+    if given_up:
+        header["given_up"] = dict(given_up)
     calibration = stored_calibration(active)
     if calibration is not None:
         header["calibration"] = calibration

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_benchrig import log
 from pytest_benchrig.client import Measured, TargetClient
 from pytest_benchrig.core import assemble
 from pytest_benchrig.core.generation import Generation, RuntimeFault, Target
@@ -80,11 +79,9 @@ def run_item(active: Active, scenario: Scenario, target: Target) -> ItemResult:
     """All runs of one item."""
     from pytest_benchrig.stopping import enough
 
-    broken = active.coordination.broken(str(target))
-    if broken:
-        return ItemResult((), "skipped", skipped=f"{target} was given up: {broken}")
-    if scenario.kind == "coding" and not active.sandbox.available:
-        return ItemResult((), "skipped", skipped=active.sandbox.remedy)
+    refusal = cannot_run(active, scenario, target)
+    if refusal:
+        return ItemResult((), "skipped", skipped=refusal)
     records: list[Record] = []
     while not enough(scenario, records, active.settings):
         try:
@@ -96,6 +93,16 @@ def run_item(active: Active, scenario: Scenario, target: Target) -> ItemResult:
             return conclude(scenario, target, records, fault)
         active.coordination.count_success(str(target))
     return conclude(scenario, target, records, None)
+
+
+def cannot_run(active: Active, scenario: Scenario, target: Target) -> str:
+    """Why the item is skipped without a request, "" where it can run."""
+    broken = active.coordination.broken(str(target))
+    if broken:
+        return f"{target} was given up: {broken}"
+    if scenario.kind == "coding" and not active.sandbox.available:
+        return active.sandbox.remedy
+    return ""
 
 
 def conclude(
@@ -155,12 +162,16 @@ def faulty_record(
 
 
 def run_once(active: Active, client: TargetClient, scenario: Scenario, run_index: int) -> Record:
-    """One run: request, generation, verdict, record.
+    """One run: request, generation, verdict, record; elsewhere where its endpoint is dead.
 
     Raises:
         RuntimeFault: The request gave no usable answer, unless that is itself the finding (a
             window that the engine refuses).
     """
+    return client.wherever_alive(lambda: _run(active, client, scenario, run_index))
+
+
+def _run(active: Active, client: TargetClient, scenario: Scenario, run_index: int) -> Record:
     from pytest_benchrig.core.files import scenario_digest
 
     record = assemble.begin(
@@ -174,13 +185,12 @@ def run_once(active: Active, client: TargetClient, scenario: Scenario, run_index
         from pytest_benchrig.conversation import converse
 
         return converse(active, client, scenario, record)
-    client.next_endpoint()
     plan = plan_run(active, client, scenario, run_index)
     record = assemble.with_plan(record, plan)
     try:
         if scenario.kind == "context":
             record = record.replace(load_time_sec=client.window(plan.request.sampling.num_ctx))
-        measured = _measure(active, client, plan)
+        measured = client.measure(plan.request)
     except RuntimeFault as fault:
         if scenario.kind == "context" and fault.kind in ("context_window", "out_of_memory"):
             verdict = Verdict(
@@ -189,17 +199,6 @@ def run_once(active: Active, client: TargetClient, scenario: Scenario, run_index
             return assemble.with_verdict(assemble.with_fault(record, fault), verdict, "failed")
         raise
     return judge_run(active, scenario, record, plan, measured)
-
-
-def _measure(active: Active, client: TargetClient, plan: Plan) -> Measured:
-    try:
-        return client.measure(plan.request)
-    except RuntimeFault as fault:
-        if fault.kind == "unreachable" and client.give_up(client.runtime, fault):
-            log.event("endpoint.given_up", target=str(client.target), url=fault.url)
-            client.next_endpoint()
-            return _measure(active, client, plan)
-        raise
 
 
 def plan_run(active: Active, client: TargetClient, scenario: Scenario, run_index: int) -> Plan:

@@ -13,7 +13,14 @@ import pytest
 from pytest_benchrig.core.generation import RuntimeFault, Target
 from pytest_benchrig.core.record import Record
 from pytest_benchrig.core.scenario import Scenario
-from pytest_benchrig.execution import ItemResult, conclude, faulty_record, run_once, trip_breaker
+from pytest_benchrig.execution import (
+    ItemResult,
+    cannot_run,
+    conclude,
+    faulty_record,
+    run_once,
+    trip_breaker,
+)
 from pytest_benchrig.stopping import enough
 
 if TYPE_CHECKING:
@@ -60,7 +67,8 @@ def alternate(active: Active, scenario: Scenario, targets: list[Target]) -> dict
     """A B, B A, A B, ...: the order turns with each round, so that drift hits both alike."""
     records: dict[str, list[Record]] = {str(t): [] for t in targets}
     faults: dict[str, RuntimeFault] = {}
-    waiting = list(targets)
+    refused = {t: reason for t in targets if (reason := cannot_run(active, scenario, t))}
+    waiting = [t for t in targets if t not in refused]
     turn = 0
     while waiting:
         for target in waiting if turn % 2 == 0 else waiting[::-1]:
@@ -71,10 +79,17 @@ def alternate(active: Active, scenario: Scenario, targets: list[Target]) -> dict
                 mine.append(faulty_record(active, scenario, target, len(mine), fault))
                 faults[str(target)] = fault
                 trip_breaker(active, target, fault)
+            else:
+                active.coordination.count_success(str(target))
         turn += 1
         waiting = [
             t
             for t in waiting
             if str(t) not in faults and not enough(scenario, records[str(t)], active.settings)
         ]
-    return {str(t): conclude(scenario, t, records[str(t)], faults.get(str(t))) for t in targets}
+    return {
+        str(t): ItemResult((), "skipped", skipped=refused[t])
+        if t in refused
+        else conclude(scenario, t, records[str(t)], faults.get(str(t)))
+        for t in targets
+    }

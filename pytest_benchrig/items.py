@@ -151,11 +151,7 @@ class Items:
         with contextlib.ExitStack() as stack:
             client = self._active.connected(target)
             if client is not None and not broken:
-                stack.enter_context(
-                    self._active.coordination.endpoint(
-                        client.endpoint, exclusive=needs_exclusive(item)
-                    )
-                )
+                stack.enter_context(client.at_next_endpoint(exclusive=needs_exclusive(item)))
                 self._active.warm_up(client)
             result = yield
             if client is not None and not broken and _leaves_window(item, nextitem):

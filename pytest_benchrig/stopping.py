@@ -20,6 +20,7 @@ def enough(scenario: Scenario, records: Sequence[Record], settings: Settings) ->
         return False
     if len(records) >= settings.runs_max:
         return True
+    from pytest_benchrig.core.aggregate import unblocked
     from pytest_benchrig.core.sequential import decided, precise_enough
 
     judged = [r for r in records if r.passed is not None]
@@ -32,5 +33,6 @@ def enough(scenario: Scenario, records: Sequence[Record], settings: Settings) ->
             return verdict_known
         if not verdict_known:
             return False
-    rates = [r.eval_tok_per_sec for r in records if r.eval_tok_per_sec is not None]
+    # What is disturbed or concurrent is in no aggregate, so it cannot make one precise either.
+    rates, _ = unblocked(records, "eval_tok_per_sec", allow_disturbed=settings.allow_disturbed)
     return precise_enough(rates, settings.precision)

@@ -73,6 +73,9 @@ def facts(run: RunFile) -> list[str]:
             found.append("the model's code was not contained (level process)")
     if run.run.get("interrupted"):
         found.append("interrupted: this run is not complete")
+    given_up = run.run.get("given_up")
+    if isinstance(given_up, Mapping):
+        found += [f"{name} was given up: {reason}" for name, reason in given_up.items()]
     calibration = run.run.get("calibration")
     if isinstance(calibration, Mapping) and calibration.get("summary"):
         found.append(f"instrument's own error: {calibration['summary']}")

@@ -31,7 +31,10 @@ REASONING = [
 
 @dataclass
 class Answers:
-    """What the server says, by a text that occurs in the prompt; and what it was asked."""
+    """What the server says, by a text that occurs in the prompt; and what it was asked.
+
+    Prompts with a ``refused`` text get status 401; after ``requests_left`` answers it dies.
+    """
 
     by_text: dict[str, str] = field(default_factory=dict)
     default: str = "I do not know."
@@ -39,7 +42,9 @@ class Answers:
     failure: str = "scripted failure"
     finish_reason: str = "stop"
     requests: list[dict[str, Any]] = field(default_factory=list)
-    barrier: threading.Barrier | None = None
+    refused: tuple[str, ...] = ()
+    requests_left: int | None = None
+    die: Callable[[], None] = lambda: None
 
     def reply_to(self, prompt: str) -> str:
         return next((reply for text, reply in self.by_text.items() if text in prompt), self.default)
@@ -68,9 +73,18 @@ def _handler(answers: Answers) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if answers.requests_left is not None:
+                answers.requests_left -= 1
+                if answers.requests_left < 0:
+                    answers.die()
+                    self.close_connection = True
+                    return
             answers.requests.append(body)
-            if answers.status != 200:
-                self._json({"error": {"message": answers.failure}}, answers.status)
+            asked = str(body["messages"][-1]["content"])
+            refused = any(text in asked for text in answers.refused)
+            if refused or answers.status != 200:
+                status = 401 if refused else answers.status
+                self._json({"error": {"message": answers.failure}}, status)
                 return
             reply = answers.reply_to(str(body["messages"][-1]["content"]))
             if not body.get("stream"):
@@ -126,6 +140,7 @@ def serve() -> Server:
             httpd.server_close()
             thread.join()
 
+    answers.die = close
     return Server(f"http://127.0.0.1:{httpd.server_port}/v1", answers, close)
 
 

@@ -88,3 +88,22 @@ def test_a_crashed_worker_releases_its_lock(tmp_path: Path) -> None:
         held = True
 
     assert held
+
+
+def test_consecutive_failures_are_counted_over_all_workers(tmp_path: Path) -> None:
+    one, other = Coordination(tmp_path, "gw0"), Coordination(tmp_path, "gw1")
+
+    counted = [one.count_failure("a"), other.count_failure("a"), other.count_failure("b")]
+    one.count_success("a")
+
+    assert counted == [1, 2, 1]
+    assert other.count_failure("a") == 1
+
+
+def test_what_was_given_up_is_known_to_the_controller(tmp_path: Path) -> None:
+    Coordination(tmp_path, "gw1").break_circuit("http://b/v1", "refused\nagain")
+    controller = Coordination(tmp_path, "controller")
+    controller.break_circuit("a:m", "out of memory")
+
+    assert controller.given_up() == {"a:m": "out of memory", "http://b/v1": "refused\nagain"}
+    assert controller.broken("http://b/v1") == "refused\nagain"

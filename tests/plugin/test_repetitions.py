@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from pytest_benchrig.stopping import enough
+from tests.core.run_support import speed
 from tests.plugin.support import Project, Server
 
 SPEED = [{"id": "quick", "kind": "speed", "prompt": "Count to three.", "tags": ["smoke"]}]
@@ -19,6 +23,18 @@ def test_a_range_stops_as_soon_as_the_outcome_is_decided(project: Project, serve
     result.assert_outcomes(failed=1)
     records = project.results()["records"]
     assert 2 <= len(records) < 10, "every run must pass, so two wrong ones decide"
+
+
+def test_only_timings_that_count_can_be_precise_enough() -> None:
+    scenario: Any = SimpleNamespace(kind="speed", min_pass_rate=1.0)
+    settings: Any = SimpleNamespace(runs_min=3, runs_max=20, precision=0.05, allow_disturbed=False)
+    quiet = [speed(80.0, run_index=run) for run in range(8)]
+    busy = [record.replace(disturbed="other load") for record in quiet]
+
+    assert enough(scenario, quiet, settings)
+    assert not enough(scenario, [*busy, *quiet[:5]], settings)
+    settings.allow_disturbed = True
+    assert enough(scenario, busy, settings)
 
 
 def test_the_failure_of_several_runs_says_how_many_passed(project: Project, server: Server) -> None:
