@@ -51,8 +51,6 @@ class ItemResult:
     skipped: str = ""
 
 
-def now() -> str:
-    """Wall-clock time for people; no duration is ever taken from it."""
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What of a reply its verdict depends on, fresh or stored.
@@ -72,6 +70,8 @@ class Reply:
     budget: str
 
 
+def now() -> str:
+    """Wall-clock time for people; no duration is ever taken from it."""
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
 
 
