@@ -104,11 +104,20 @@ class CandidatePeer(Peer):
         return self._count
 
     def _answer(self, ident: int, done: bool, answer: Any) -> None:
+        if type(answer) is types.FunctionType:
+            self._tell_attributes(answer)
         # The process is killed at the end, so nothing may wait in a buffer.
         for stream in self._streams:
             with contextlib.suppress(Exception):
                 stream.flush()
         super()._answer(ident, done, answer)
+
+    def _tell_attributes(self, function: Any) -> None:
+        """What a decorator wrote on a function of the judge belongs on the original."""
+        if self.handle_of(function) is not None:
+            for name, value in list(vars(function).items()):
+                if not name.startswith("__"):
+                    self.request("set", [function, value], name)
 
     def perform(self, verb: str, extra: Any, roots: list[Any]) -> Any:
         """Do what the judge asks for."""

@@ -93,7 +93,12 @@ def _alter(value: Any, index: int) -> Any:
     if kind in (list, tuple):
         return kind(_alter_items(list(value), index))
     if kind in (set, frozenset):
-        return kind([*value, _random.randrange(10**6)])
+        items = list(value)
+        if items and index % 2:
+            items.pop(_random.randrange(len(items)))
+        else:
+            items.append(_random.randrange(10**6))
+        return kind(items)
     if kind is dict:
         return _alter_dict(value, index)
     if kind is dt.date or kind is dt.datetime:

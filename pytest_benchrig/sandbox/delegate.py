@@ -16,7 +16,7 @@ from typing import Any
 from pytest_benchrig.sandbox.judging import JudgePeer
 from pytest_benchrig.sandbox.layouts import mro_of
 from pytest_benchrig.sandbox.names import Names, free_names
-from pytest_benchrig.sandbox.proxy import RemoteMeta
+from pytest_benchrig.sandbox.proxy import RemoteMeta, local_class
 
 _CHECK = "__benchrig_check__"
 _build_class = builtins.__build_class__
@@ -53,6 +53,7 @@ class Delegate:
         made.pop("breakpoint", None)
         made["__import__"] = lambda *args, **kwargs: self.importer(*args, **kwargs)
         made["__build_class__"] = self._make_class
+        made["id"] = self._identity
         made["isinstance"] = self._is_instance
         made["issubclass"] = self._is_subclass
         made["eval"] = lambda source, *spaces: self._evaluate("eval", source, *spaces)
@@ -94,9 +95,24 @@ class Delegate:
                 values[name] = self.importer(name)
         return values
 
+    def class_of(self, thing: Any, *rest: Any) -> Any:
+        """``type(thing)`` as the candidate sees it: metaclasses, functions, generators."""
+        kind = type(thing, *rest)
+        if kind is RemoteMeta:
+            kind = self._peer.request("type", [thing])
+        return local_class(kind) or kind if type(kind) is RemoteMeta else kind
+
+    def _identity(self, thing: Any) -> Any:
+        # A stand-in may be let go and made again while its original lives on.
+        return self._peer.request("id", [thing]) if self._peer.is_theirs(thing) else id(thing)
+
     def _is_instance(self, thing: Any, classes: Any) -> bool:
         if _isinstance(thing, classes):
             return True
+        if type(thing) is RemoteMeta:
+            wanted = classes if type(classes) is tuple else (classes,)
+            metaclass = self.class_of(thing)
+            return any(_isinstance(c, type) and c in mro_of(metaclass) for c in wanted)
         return type(type(thing)) is RemoteMeta and _descends(type(thing), classes)
 
     def _is_subclass(self, thing: Any, classes: Any) -> bool:

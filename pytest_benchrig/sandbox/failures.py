@@ -15,6 +15,9 @@ from pytest_benchrig.sandbox.proxy import RemoteMeta
 LEFT, RIGHT = "@left", "@right"
 """Names that hold the operands of the assertion being evaluated; no source can spell them."""
 
+CLASS_OF = "@class_of"
+"""What ``type(x)`` means in an assertion: a class of the candidate has its own metaclass."""
+
 MAX_TEXT = 4_000
 _MAX_VALUE = 240
 _MAX_ITEMS = 12
@@ -37,10 +40,18 @@ _MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict, collections
 
 
 class Operands(ast.NodeTransformer):
-    """Keeps what an ``assert`` compares, so that a failure can show it."""
+    """Keeps what an ``assert`` compares, so that a failure can show it.
+
+    Args:
+        own_type: The name ``type`` means something else here than the builtin.
+    """
+
+    def __init__(self, *, own_type: bool) -> None:
+        self._own_type = own_type
 
     def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
         """Name the operands of a single comparison, or the whole test; let go of them after."""
+        self.generic_visit(node)
         test = node.test
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             test.left = _named(LEFT, test.left)
@@ -56,9 +67,17 @@ class Operands(ast.NodeTransformer):
         ast.copy_location(forget, node)
         return [node, ast.fix_missing_locations(forget)]
 
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        """Nothing in a lambda is an assert."""
-        return node
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Let ``type(x)`` see the class that the candidate sees."""
+        function = node.func
+        if (
+            isinstance(function, ast.Name)
+            and function.id == "type"
+            and len(node.args) == 1
+            and not (node.keywords or self._own_type)
+        ):
+            function.id = CLASS_OF
+        return self.generic_visit(node)
 
 
 def _named(name: str, value: ast.expr) -> ast.expr:

@@ -15,6 +15,7 @@ from typing import Any
 
 from pytest_benchrig.sandbox.delegate import Delegate
 from pytest_benchrig.sandbox.failures import (
+    CLASS_OF,
     LEFT,
     RIGHT,
     Operands,
@@ -25,6 +26,7 @@ from pytest_benchrig.sandbox.failures import (
 from pytest_benchrig.sandbox.judging import ASSERTION_MODULE, JudgePeer
 from pytest_benchrig.sandbox.modules import PATHS, Modules
 from pytest_benchrig.sandbox.names import Names, Shadows
+from pytest_benchrig.sandbox.pledges import HELD
 from pytest_benchrig.sandbox.wire import PeerGone, ProtocolError, from_json
 
 SOLUTION = "solution.py"
@@ -63,6 +65,7 @@ class Judge:
             {"__name__": ASSERTION_MODULE, "__builtins__": self._delegate.builtins()},
             self._lookup,
             modules.get,
+            {HELD: peer.pledges.held, CLASS_OF: self._delegate.class_of},
         )
 
     def _lookup(self, name: str) -> Any:
@@ -114,7 +117,7 @@ class Judge:
             lines = candidate_lines(problem, self._source.splitlines(), SOLUTION)
             self._report("unloaded", detail="\n".join([*lines, message_of(problem)]))
         else:
-            self._names.candidates = {
+            self._names.candidates = self._peer.pledges.candidates = {
                 name: flag is True for name, flag in names.items() if type(name) is str
             }
             self._report("loaded")
@@ -126,7 +129,9 @@ class Judge:
         file = _file(index)
         try:
             self._delegate.learn(tree, file)
-            code = compile(Operands().visit(tree), file, "exec", dont_inherit=True)
+            self._peer.pledges.begin(tree, file)
+            operands = Operands(own_type=self._names.rebinds("type", tree))
+            code = compile(operands.visit(tree), file, "exec", dont_inherit=True)
             exec(code, self._names)
         except (ProtocolError, PeerGone):
             return self._peer.gone or self._peer.tampered
@@ -136,7 +141,7 @@ class Judge:
         finally:
             for name in (LEFT, RIGHT):
                 dict.pop(self._names, name, None)
-        return ""
+        return self._peer.pledges.broken()
 
 
 def _file(index: int) -> str:

@@ -15,14 +15,22 @@ from fractions import Fraction
 from typing import Any
 
 from pytest_benchrig.sandbox.decoys import TOLERATED, decoys, extremes, shuffled, unrelated
-from pytest_benchrig.sandbox.layouts import HELD, LAYOUTS, layout_of, mro_of
+from pytest_benchrig.sandbox.layouts import HELD, layout_of
 from pytest_benchrig.sandbox.peer import Peer
+from pytest_benchrig.sandbox.pledges import Pledges
 from pytest_benchrig.sandbox.proxy import (
     ARITHMETIC,
     COMPARISONS,
     OPERATIONS,
     REFLECTED,
-    RemoteMeta,
+)
+from pytest_benchrig.sandbox.standing import (
+    compared_fields,
+    defines,
+    defines_equality,
+    is_standard,
+    is_trusted,
+    words_for,
 )
 from pytest_benchrig.sandbox.wire import PeerGone, ProtocolError
 
@@ -32,6 +40,7 @@ ASSERTION_MODULE = "assertions"
 _LEAKING = frozenset(["sub", "rsub", "truediv", "rtruediv", "xor", "rxor"])
 """Arithmetic by which an expected number can reach the candidate just before a tolerance check."""
 
+_OPPOSITE = {"lt": "gt", "le": "gt", "gt": "lt", "ge": "lt"}
 _ARITHMETIC = frozenset((*ARITHMETIC, *REFLECTED))
 _NUMBERS = frozenset((int, float, complex, Decimal, Fraction))
 _MEASURED = _NUMBERS | {dt.date, dt.datetime, dt.timedelta, dt.time}
@@ -55,6 +64,8 @@ class JudgePeer(Peer):
         """What was caught, if anything was."""
         self.gone = ""
         """Why nothing can be asked any more."""
+        self.pledges = Pledges()
+        """The asserts that must have held."""
 
     def new_id(self) -> int:
         """An id that the candidate cannot foresee."""
@@ -81,6 +92,9 @@ class JudgePeer(Peer):
         except PeerGone:
             self.gone = self.gone or "the program ended"
             raise
+        except AssertionError as problem:
+            self.pledges.came_back(problem)
+            raise
 
     # what the candidate may do with objects of the judge
 
@@ -88,7 +102,11 @@ class JudgePeer(Peer):
         """Do what the candidate asks for, with an object that it was given."""
         if not roots or self._owned_ids.get(id(roots[0])) is None:
             raise self.violation("a request about an object that was not handed over")
-        return super().perform(verb, extra, roots)
+        try:
+            return super().perform(verb, extra, roots)
+        except AssertionError as problem:
+            self.pledges.handed_over(problem, to_exit=False)
+            raise
 
     def attribute_here(self, thing: Any, name: str) -> Any:
         """An attribute, unless it leads to the assertions.
@@ -104,9 +122,21 @@ class JudgePeer(Peer):
 
     def set_here(self, thing: Any, name: str, value: Any) -> None:
         """Set an attribute that is the candidate's business."""
-        if type(name) is not str or name.startswith(("__", "assert_")):
+        shown = isinstance(thing, type) and name in ("__repr__", "__str__")
+        if type(name) is not str or (name.startswith(("__", "assert_")) and not shown):
             raise AttributeError(f"attribute {name!r} cannot be set")
-        setattr(thing, name, value)
+        setattr(thing, name, self._member(value) if isinstance(thing, type) else value)
+
+    def _member(self, value: Any) -> Any:
+        """What a class decorator of the candidate adds, as something that binds to instances."""
+        if not self.is_theirs(value) or not is_standard(value):
+            return value
+        kind = type(value).__name__
+        if kind == "function":
+            return lambda *args, **kwargs: value(*args, **kwargs)
+        if kind == "property":
+            return property(value.fget, value.fset, value.fdel)
+        return value
 
     def delete_here(self, thing: Any, name: str) -> None:
         """Delete an attribute that is the candidate's business."""
@@ -167,7 +197,7 @@ class JudgePeer(Peer):
         layout = layout_of(type(thing))
         if layout in HELD and not name.startswith("__") and name in vars(layout):
             found = vars(layout)[name]
-            if callable(found) and not _trusted(thing) and not _is_standard(thing):
+            if callable(found) and not is_trusted(thing) and not is_standard(thing):
                 return found.__get__(thing)
         return super().attribute(thing, name)
 
@@ -180,9 +210,19 @@ class JudgePeer(Peer):
                 return self._contains(thing, args[0])
             if operation in _ARITHMETIC and not self.is_theirs(args[0]):
                 return self._arithmetic(operation, thing, args)
-        elif operation == "bool" and not _is_standard(thing):
+            if operation == "exit" and isinstance(args[1], AssertionError):
+                return self._leave(thing, *args)
+        elif operation == "bool" and not is_standard(thing):
             self.decided = True
         return super().operate(operation, thing, *args)
+
+    def _leave(self, thing: Any, kind: Any, fault: AssertionError, trace: Any) -> bool:
+        """Whether a context manager of the candidate swallows a failed assertion."""
+        self.pledges.handed_over(fault, to_exit=True)
+        swallowed = bool(super().operate("exit", thing, kind, fault, trace))
+        if not swallowed:
+            self.pledges.came_back(fault)
+        return swallowed
 
     def _ask(self, operation: str, thing: Any, values: list[Any]) -> list[tuple[bool, Any]]:
         answers = self.request("many", [thing, *values], operation)
@@ -190,14 +230,27 @@ class JudgePeer(Peer):
             raise self.violation("a wrong number of answers")
         return list(zip(answers[::2], answers[1::2], strict=True))
 
+    def _ask_twice(self, operation: str, thing: Any, values: list[Any]) -> list[tuple[bool, Any]]:
+        """Answers that must not depend on what was asked before."""
+        first = self._ask(operation, thing, values)
+        order = shuffled(list(range(len(values))))
+        second = self._ask(operation, thing, [values[index] for index in order])
+        for index, (done, reply) in zip(order, second, strict=True):
+            before = first[index]
+            if (done, reply) != before and type(reply) is bool and type(before[1]) is bool:
+                self.caught(
+                    f"an object of {words_for(thing)} answers the same question differently"
+                )
+        return first
+
     def _compare(self, operation: str, thing: Any, other: Any) -> Any:
         if self.is_theirs(other):
             return self._compare_theirs(operation, thing, other)
         layout = layout_of(type(thing))
-        overridden = _defines(thing, operation)
-        if layout is not None and not (overridden and _trusted(thing)):
+        overridden = defines(thing, operation)
+        if layout is not None and not (overridden and is_trusted(thing)):
             return getattr(layout, f"__{operation}__")(thing, other)
-        if not _trusted(thing):
+        if not is_trusted(thing):
             return NotImplemented
         if operation in ("eq", "ne"):
             return self._equals_plain(operation, thing, other)
@@ -205,87 +258,91 @@ class JudgePeer(Peer):
 
     def _compare_theirs(self, operation: str, thing: Any, other: Any) -> Any:
         equality = operation in ("eq", "ne")
-        if equality and not _defines_equality(thing) and not _defines_equality(other):
+        if equality and not defines_equality(thing) and not defines_equality(other):
             layout = layout_of(type(thing))
             if layout is not None:
                 return getattr(layout, f"__{operation}__")(thing, other)
             return (thing is other) is (operation == "eq")
-        fields = _compared_fields(thing)
+        fields = compared_fields(thing)
         if equality and fields is not None and type(thing) is type(other):
             left = self.request("fields", [thing], fields)
             right = self.request("fields", [other], fields)
             return (left == right) is (operation == "eq")
         answer = self.request("op", [thing, other], operation)
-        if type(answer) is bool and equality and not _is_standard(thing):
+        if type(answer) is bool and equality and not is_standard(thing):
             self.decided = True
             self._canary(operation, thing, answer)
-        elif not _is_standard(thing):
+        elif not is_standard(thing):
             self.decided = True
         return answer
 
     def _canary(self, operation: str, thing: Any, answer: bool) -> None:
         says_equal = answer is (operation == "eq")
         if says_equal:
-            answers = self._ask("eq", thing, unrelated())
+            answers = self._ask_twice("eq", thing, unrelated())
             if sum(done and reply is True for done, reply in answers) > 1:
-                self.caught(f"an object of {_name(thing)} is equal to unrelated values")
+                self.caught(f"an object of {words_for(thing)} is equal to unrelated values")
         elif operation == "ne":
             ((done, reply),) = self._ask("ne", thing, [thing])
             if done and reply is True:
-                self.caught(f"an object of {_name(thing)} is unequal to itself")
+                self.caught(f"an object of {words_for(thing)} is unequal to itself")
 
     def _equals_plain(self, operation: str, thing: Any, other: Any) -> Any:
         values = shuffled([*decoys(other), other])
         if len(values) < 2:
             return NotImplemented
-        answers = self._ask("eq", thing, values)
+        answers = self._ask_twice("eq", thing, values)
         yes = sum(done and reply is True for done, reply in answers)
         real = next(a for a, value in zip(answers, values, strict=True) if value is other)
         equal = real == (True, True)
         if equal and yes - 1 > min(TOLERATED, (len(values) - 1) // 3):
-            self.caught(f"an object of {_name(thing)} is equal to decoys of the expected value")
+            self.caught(f"an object of {words_for(thing)} is equal to decoys of the expected value")
             return operation == "ne"
         self.decided = True
         return equal is (operation == "eq")
 
     def _orders_plain(self, operation: str, thing: Any, other: Any) -> Any:
         values = shuffled([*extremes(other), *decoys(other, 8), other])
-        answers = self._ask(operation, thing, values)
+        answers = self._ask_twice(operation, thing, values)
         real = next(a for a, value in zip(answers, values, strict=True) if value is other)
         told = [reply for done, reply in answers if done]
         self.decided = True
         if not real[0]:
             return NotImplemented
         if real[1] is True and len(told) > 2 and all(reply is True for reply in told):
-            self.caught(f"an object of {_name(thing)} compares the same with every value")
-            return False
+            # Infinity is greater than everything, but not smaller as well.
+            answers = self._ask(_OPPOSITE[operation], thing, values)
+            if any(done for done, _ in answers) and all(r is True for done, r in answers if done):
+                self.caught(f"an object of {words_for(thing)} compares the same with every value")
+                return False
         if type(real[1]) is not bool:
             return NotImplemented
         return real[1]
 
     def _contains(self, thing: Any, item: Any) -> Any:
         layout = layout_of(type(thing))
-        if layout is not None and not (_defines(thing, "contains") and _trusted(thing)):
+        if layout is not None and not (defines(thing, "contains") and is_trusted(thing)):
             return getattr(layout, "__contains__")(thing, item)  # noqa: B009 - not on the class
-        if self.is_theirs(item) or not decoys(item, 1):
-            self.decided = self.decided or not _is_standard(thing)
+        others = [] if self.is_theirs(item) else decoys(item, 8)
+        if not others:
+            self.decided = self.decided or not is_standard(thing)
             return self.request("op", [thing, item], "contains")
-        values = shuffled([*decoys(item, 8), item])
-        answers = self._ask("contains", thing, values)
+        values = shuffled([*others, item])
+        answers = self._ask_twice("contains", thing, values)
         done, reply = next(a for a, value in zip(answers, values, strict=True) if value is item)
         if not done:
             return self.request("op", [thing, item], "contains")
-        self.decided = self.decided or not _is_standard(thing)
+        self.decided = self.decided or not is_standard(thing)
         if reply is True and all(answer == (True, True) for answer in answers):
             (far,) = self._ask("contains", thing, [unrelated()[0]])
             if far == (True, True):
-                self.caught(f"an object of {_name(thing)} contains everything")
+                self.caught(f"an object of {words_for(thing)} contains everything")
                 return False
         return reply is True
 
     def _arithmetic(self, operation: str, thing: Any, args: tuple[Any, ...]) -> Any:
         layout = layout_of(type(thing))
-        trusted = _trusted(thing)
+        trusted = is_trusted(thing)
         plain = type(args[0]) in _MEASURED
         if layout in HELD and not trusted:
             return getattr(layout, f"__{operation}__")(thing, *args)
@@ -293,7 +350,7 @@ class JudgePeer(Peer):
             return super().operate(operation, thing, *args)
         if not trusted:
             raise TypeError(
-                f"an object of the candidate's class {_name(thing)} stands where a number is used"
+                f"an object of the candidate's {words_for(thing)} stands where a number is used"
             )
         values = shuffled([*decoys(args[0], 10), args[0]])
         answers = self._ask(operation, thing, values)
@@ -303,52 +360,5 @@ class JudgePeer(Peer):
             return super().operate(operation, thing, *args)
         unchanged = all(type(t) in _MEASURED and t == real[1] for t in told)
         if unchanged and len(told) > 3 and not ("div" in operation and real[1] == 0):
-            self.caught(f"arithmetic of {_name(thing)} gives the same for every number")
+            self.caught(f"arithmetic of {words_for(thing)} gives the same for every number")
         return real[1]
-
-
-def _infos(thing: Any) -> list[Any]:
-    return [
-        type.__getattribute__(cls, "_info")
-        for cls in mro_of(type(thing))
-        if type(cls) is RemoteMeta
-    ]
-
-
-def _trusted(thing: Any) -> bool:
-    """Whether the assertion made it, or its class is the standard library's own."""
-    infos = _infos(thing)
-    return bool(infos) and (
-        infos[0].trusted or any(info.trusted and not info.facts["standard"] for info in infos)
-    )
-
-
-def _is_standard(thing: Any) -> bool:
-    infos = _infos(thing)
-    return bool(infos) and bool(infos[0].facts["standard"])
-
-
-def _defines(thing: Any, operation: str) -> bool:
-    name = f"__{operation}__"
-    for cls in mro_of(type(thing)):
-        if cls in LAYOUTS:
-            return False
-        if type(cls) is RemoteMeta and name in type.__getattribute__(cls, "_info").names:
-            return True
-    return False
-
-
-def _defines_equality(thing: Any) -> bool:
-    return type(thing) is not RemoteMeta and (_defines(thing, "eq") or _defines(thing, "ne"))
-
-
-def _compared_fields(thing: Any) -> list[str] | None:
-    infos = _infos(thing)
-    if not infos or "__eq__" not in infos[0].names:
-        return None
-    fields = infos[0].facts["fields"]
-    return [name for name in fields if type(name) is str] if type(fields) is list else None
-
-
-def _name(thing: Any) -> str:
-    return f"class {type(thing).__name__}"

@@ -76,6 +76,8 @@ _QUIET = frozenset(("asyncio",))
 _SYS_LOCAL = frozenset(
     [
         "byteorder",
+        "exc_info",
+        "exception",
         "float_info",
         "hash_info",
         "hexversion",

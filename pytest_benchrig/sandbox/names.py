@@ -43,6 +43,12 @@ _DECIDING = frozenset(
 class Names(dict[str, Any]):
     """The one namespace in which all assertions of a program run.
 
+    Args:
+        own: Names that are there from the beginning.
+        lookup: Finds a name of the candidate's module, or raises ``NameError``.
+        module: Finds a module of the standard library.
+        hidden: What only the harness's own additions to an assertion can name.
+
     Attributes:
         candidates: The names that the candidate's module defines, each with whether it is a module.
         shadowing: Builtin names that mean the candidate's in the assertion being run.
@@ -53,8 +59,10 @@ class Names(dict[str, Any]):
         own: dict[str, Any],
         lookup: Callable[[str], Any],
         module: Callable[[str], Any],
+        hidden: dict[str, Any],
     ) -> None:
         super().__init__(own)
+        self._hidden = hidden
         self.candidates: dict[str, bool] = {}
         self.shadowing: frozenset[str] = frozenset()
         self._lookup = lookup
@@ -63,8 +71,10 @@ class Names(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         if name in self.shadowing:
             return self._lookup(name)
-        if name in _BUILTIN_NAMES or name.startswith("@"):
+        if name in _BUILTIN_NAMES:
             raise KeyError(name)
+        if name.startswith("@"):
+            return self._hidden[name]
         is_module = self.candidates.get(name)
         if name in sys.stdlib_module_names and is_module is not False:
             return self._module(name)
@@ -75,6 +85,10 @@ class Names(dict[str, Any]):
 
     def __contains__(self, name: object) -> bool:
         return dict.__contains__(self, name) or name in self.candidates
+
+    def rebinds(self, name: str, tree: ast.Module) -> bool:
+        """Whether a builtin name means something else in an assertion."""
+        return name in self.shadowing or dict.__contains__(self, name) or name in _names_in(tree)[1]
 
     def get(self, name: str, default: Any = None) -> Any:
         """As for any mapping, the candidate's names included."""
@@ -113,6 +127,8 @@ def _names_in(tree: ast.Module) -> tuple[set[str], set[str]]:
             (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             bound.add(node.name)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
     return used, bound
 
 

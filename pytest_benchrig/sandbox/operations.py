@@ -140,6 +140,10 @@ def perform(peer: Peer, verb: str, extra: Any, roots: list[Any]) -> Any:
         return peer.delete_here(roots[0], extra)
     if verb == "dir":
         return dir(roots[0])
+    if verb == "id":
+        return id(roots[0])
+    if verb == "type":
+        return type(roots[0])
     if verb == "isinstance":
         return isinstance(roots[0], roots[1])
     if verb == "issubclass":

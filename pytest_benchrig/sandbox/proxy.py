@@ -131,7 +131,6 @@ _CLASS_LOCAL = frozenset(
         "__mro__",
         "__bases__",
         "__base__",
-        "__dict__",
         "__class__",
         "mro",
         "__flags__",
@@ -228,7 +227,7 @@ class Remote:
             return object.__getattribute__(self, name)
         info = info_of(self)
         if name == "__class__":
-            return _local_class(info) or type(self)
+            return local_class(type(self)) or type(self)
         if name in ("__copy__", "__deepcopy__", "__reduce_ex__", "__getattribute__"):
             return object.__getattribute__(self, name)
         return info.peer.attribute(self, name)
@@ -303,8 +302,9 @@ class Method:
         return self._peer.request("get", [self._owner], self._name)
 
 
-def _local_class(info: Info) -> type | None:
-    facts = info.facts
+def local_class(cls: type) -> type | None:
+    """The class here that a stand-in class is the counterpart of, if it is a standard one."""
+    facts = type.__getattribute__(cls, "_info").facts
     if not facts["standard"]:
         return None
     found = known.standard_class(facts["module"], facts["qualname"])

@@ -22,9 +22,13 @@ def runner() -> Iterator[SandboxRunner]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    for name in ("adversarial", "legit", "honest", "hostile"):
+    for name in ("adversarial", "legit", "honest", "hostile", "contained"):
         if f"{name}_case" in metafunc.fixturenames:
-            cases: list[dict[str, Any]] = json.loads((DATA / f"{name}.json").read_bytes())
+            cases: list[dict[str, Any]] = [
+                case
+                for path in sorted(DATA.glob(f"{name}*.json"))
+                for case in json.loads(path.read_bytes())
+            ]
             metafunc.parametrize(f"{name}_case", cases, ids=[case["id"] for case in cases])
 
 

@@ -1,0 +1,141 @@
+"""Asserts that must have held by the time their assertion string has ended.
+
+A context manager of the candidate can swallow the failure of an ``assert`` in its body, an event
+loop that it replaced can leave a coroutine of the assertions unrun, and a function that calls back
+can drop what the callback raised. In one interpreter all three pass; here they do not.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+from types import TracebackType
+from typing import Any
+
+HELD = "@held"
+"""The function that notes that an ``assert`` held; no source can spell its name."""
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_WITH = (ast.With, ast.AsyncWith)
+
+
+class Pledges:
+    """The asserts of all assertion strings, and which of them have held.
+
+    Attributes:
+        candidates: The names that the candidate's module defines.
+    """
+
+    def __init__(self) -> None:
+        self.candidates: Collection[str] = ()
+        self._names: dict[tuple[str, int], frozenset[str]] = {}
+        self._count = 0
+        self._open: dict[int, int] = {}
+        self._dropped: dict[int, BaseException] = {}
+
+    def begin(self, tree: ast.Module, file: str) -> None:
+        """Note the asserts of a string, and make those that must hold report that they did."""
+        self._open.clear()
+        self._dropped.clear()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assert):
+                names = frozenset(n.id for n in ast.walk(node.test) if isinstance(n, ast.Name))
+                for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                    self._names[file, line] = names
+        called = _called(tree)
+        for statement in tree.body:
+            if isinstance(statement, ast.AsyncFunctionDef) and statement.name in called:
+                self._oblige(statement.body)
+        self._oblige(tree.body, top=True)
+
+    def held(self, number: int) -> None:
+        """An ``assert`` that must hold has held."""
+        self._open.pop(number, None)
+
+    def broken(self) -> str:
+        """Why the string does not hold although nothing was raised, "" if it does."""
+        if self._dropped:
+            lines = sorted({_place(fault.__traceback__)[1] for fault in self._dropped.values()})
+            return f"line {lines[0]}: the program swallowed the failure of this assert"
+        if self._open:
+            line = min(self._open.values())
+            return f"line {line}: this assert was not reached, or its failure was swallowed"
+        return ""
+
+    def handed_over(self, fault: BaseException, *, to_exit: bool) -> None:
+        """A failure goes to the candidate; unless it comes back, it was swallowed there."""
+        if type(fault) is AssertionError and self._matters(fault, to_exit):
+            self._dropped[id(fault)] = fault
+
+    def came_back(self, fault: BaseException) -> None:
+        """The candidate let a failure through."""
+        self._dropped.pop(id(fault), None)
+
+    def _matters(self, fault: BaseException, to_exit: bool) -> bool:
+        """Whether the failed ``assert`` is about the candidate and not a failure on purpose."""
+        code, line = _place(fault.__traceback__)
+        names = self._names.get((getattr(code, "co_filename", ""), line))
+        if not names or to_exit:
+            return bool(names)
+        local = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+        return bool(names & local or names.intersection(self.candidates))
+
+    def _oblige(self, body: list[ast.stmt], *, top: bool = False) -> None:
+        """Mark the asserts of a block that runs from its beginning to its end."""
+        marked: list[ast.stmt] = []
+        certain = True
+        for statement in body:
+            marked.append(statement)
+            if not certain:
+                continue
+            if isinstance(statement, _WITH):
+                self._oblige(statement.body)
+            elif isinstance(statement, ast.Assert) and not top and _about_something(statement):
+                marked.append(self._mark(statement))
+            certain = not isinstance(statement, ast.Raise) and not any(
+                isinstance(inner, ast.Return) for inner in _own_scope(statement)
+            )
+        body[:] = marked
+
+    def _mark(self, statement: ast.Assert) -> ast.stmt:
+        self._count += 1
+        self._open[self._count] = statement.lineno
+        call = ast.Call(ast.Name(HELD, ast.Load()), [ast.Constant(self._count)], [])
+        mark = ast.Expr(call)
+        for node in ast.walk(mark):
+            ast.copy_location(node, statement)
+        return mark
+
+
+def _about_something(statement: ast.Assert) -> bool:
+    return any(isinstance(node, ast.Name) for node in ast.walk(statement.test))
+
+
+def _own_scope(statement: ast.stmt) -> Iterator[ast.AST]:
+    """The nodes of a statement that are not inside a function or class of its own."""
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            continue
+        yield node
+        waiting += ast.iter_child_nodes(node)
+
+
+def _called(tree: ast.Module) -> frozenset[str]:
+    """Names that the string itself calls, outside its functions."""
+    return frozenset(
+        node.func.id
+        for statement in tree.body
+        for node in _own_scope(statement)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    )
+
+
+def _place(trace: TracebackType | None) -> tuple[Any, int]:
+    """Code and line in which an exception was raised."""
+    code, line = None, 0
+    while trace is not None:
+        code, line = trace.tb_frame.f_code, trace.tb_lineno
+        trace = trace.tb_next
+    return code, line
