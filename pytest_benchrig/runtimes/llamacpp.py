@@ -6,8 +6,10 @@ Facts of the format: ``predicted_ms`` runs from the first sampled token, so it c
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from urllib.parse import quote
 
 from pytest_benchrig.core.generation import (
     EngineTimings,
@@ -23,6 +25,7 @@ from pytest_benchrig.runtimes.openai import OpenAIRuntime, find_model
 from pytest_benchrig.runtimes.openai_reply import ChatReply
 
 _LOAD_TIMEOUT_SEC = 600.0
+_LOAD_POLL_SEC = 0.1
 
 
 class LlamaCppReply(ChatReply):
@@ -53,6 +56,8 @@ class LlamaCppRuntime(OpenAIRuntime):
     default_port = 8080
     reply_type = LlamaCppReply
     can_ignore_eos = True
+    _router = False
+    """Whether :meth:`describe` found the model behind a router."""
 
     def version(self) -> str:
         """``llama.cpp b4567-abcdef``."""
@@ -61,8 +66,6 @@ class LlamaCppRuntime(OpenAIRuntime):
 
     def props(self, model: str = "") -> Mapping[str, JsonValue]:
         """The server's ``/props``, in router mode those of one model; empty where switched off."""
-        from urllib.parse import quote
-
         query = f"?model={quote(model, safe='')}" if model else ""
         answer = self.http.ask("GET", f"{self.endpoint.root}/props{query}", phase="list")
         if answer.status in (401, 403):
@@ -113,10 +116,14 @@ class LlamaCppRuntime(OpenAIRuntime):
     def describe(self, model: str) -> ModelInfo:
         """One model, with the window of a slot and what its chat template can do.
 
-        llama.cpp answers whatever name it is asked for, so the name is checked here.
+        llama.cpp answers whatever name it is asked for, so the name is checked here. In router mode
+        the model is loaded first: what is not loaded tells nothing.
         """
+        self._router = self._router_status(model) is not None
+        if self._router:
+            self.load(model)
         info = super().describe(model)
-        props = self.props(info.name if self._is_router() else "")
+        props = self.props(info.name if self._router else "")
         settings = props.get("default_generation_settings")
         window = whole_number(settings.get("n_ctx")) if isinstance(settings, dict) else None
         return replace(
@@ -126,33 +133,61 @@ class LlamaCppRuntime(OpenAIRuntime):
         )
 
     def load(self, model: str, num_ctx: int | None = None) -> float | None:
-        """In router mode, have the model loaded; else it is loaded since the server's start."""
-        state = self._router_state(model)
-        if state is not None and state != "loaded":
-            self.http.json(
-                "POST",
-                f"{self.endpoint.root}/models/load",
-                {"model": model},
-                phase="load",
-                timeout_sec=_LOAD_TIMEOUT_SEC,
-            )
-        return None
+        """In router mode, have the model loaded; else it is loaded since the server's start.
+
+        The router answers before the model is there, so its list is asked until it says so.
+
+        Returns:
+            Seconds that it took as seen from here; ``None`` where it was loaded already.
+
+        Raises:
+            RuntimeFault: ``http`` where the model's own process ended, ``timeout``.
+        """
+        status = self._router_status(model)
+        if status is None or status.get("value") == "loaded":
+            return None
+        began = time.perf_counter()
+        if status.get("value") == "sleeping":
+            self._wake(model)
+        elif status.get("value") == "unloaded":
+            self._tell_router("load", model, _LOAD_TIMEOUT_SEC)
+        while True:
+            status = self._router_status(model) or {}
+            value = status.get("value")
+            if value == "loaded":
+                return time.perf_counter() - began
+            if value in (None, "unloaded"):
+                raise self.site.fault(
+                    "http",
+                    f"the router could not load the model {model!r} (its process ended with exit "
+                    f"status {status.get('exit_code', 'unknown')})",
+                    phase="load",
+                    remedy="See the router's log, or serve the model alone to see why",
+                )
+            if time.perf_counter() - began > _LOAD_TIMEOUT_SEC:
+                raise self.site.fault(
+                    "timeout",
+                    f"the router did not load the model {model!r} within {_LOAD_TIMEOUT_SEC:g} s",
+                    phase="load",
+                    remedy="See the router's log",
+                )
+            time.sleep(_LOAD_POLL_SEC)
 
     def unload(self, model: str) -> bool:
         """In router mode, free the model; a server of one model cannot."""
-        if self._router_state(model) is None:
+        if self._router_status(model) is None:
             return False
-        self.http.json(
-            "POST",
-            f"{self.endpoint.root}/models/unload",
-            {"model": model},
-            phase="unload",
-            timeout_sec=60.0,
-        )
+        self._tell_router("unload", model, 60.0)
         return True
 
     def check(self, request: Request) -> None:
-        """Refuse tools where the chat template would silently drop them."""
+        """Refuse tools where the chat template would silently drop them.
+
+        In router mode the model may have been unloaded for another one: it is loaded here, so that
+        no request contains its loading.
+        """
+        if self._router:
+            self.load(request.model)
         if not request.tools:
             return
         capabilities = capabilities_of(self.props(request.model if self._is_router() else ""))
@@ -200,12 +235,26 @@ class LlamaCppRuntime(OpenAIRuntime):
     def _is_router(self) -> bool:
         return any(isinstance(entry.get("status"), dict) for entry in self._entries())
 
-    def _router_state(self, model: str) -> str | None:
-        """The model's state in router mode, ``None`` on a server of one model."""
+    def _tell_router(self, verb: str, model: str, timeout_sec: float) -> None:
+        path = f"{self.endpoint.root}/models/{verb}"
+        self.http.json("POST", path, {"model": model}, phase=verb, timeout_sec=timeout_sec)
+
+    def _wake(self, model: str) -> None:
+        """A model that sleeps is woken by a request and by nothing else."""
+        body = {
+            "model": model,
+            "messages": [{"role": "user", "content": "Hi"}],
+            "max_tokens": 1,
+        }
+        path = f"{self.api_path}/chat/completions"
+        self.http.json("POST", path, body, phase="load", timeout_sec=_LOAD_TIMEOUT_SEC)
+
+    def _router_status(self, model: str) -> Mapping[str, JsonValue] | None:
+        """The model's status in router mode, ``None`` on a server of one model."""
         for entry in self._entries():
             status = entry.get("status")
             if isinstance(status, dict) and find_model(model, [self.model_info(entry)]):
-                return str(status.get("value", ""))
+                return status
         return None
 
 
