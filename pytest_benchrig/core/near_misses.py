@@ -8,13 +8,25 @@ from dataclasses import replace
 
 from pytest_benchrig.core.answer_checks import collapse
 from pytest_benchrig.core.latex import simplify_latex
-from pytest_benchrig.core.matching import PatternTimeout, contains, fullmatch, search
+from pytest_benchrig.core.matching import (
+    PatternTimeout,
+    compile_problem,
+    contains,
+    fullmatch,
+    search,
+)
 from pytest_benchrig.core.numbers import parse_number
 from pytest_benchrig.core.scenario import AnswerSpec
-from pytest_benchrig.core.text import count_words, is_letter, normalise
+from pytest_benchrig.core.text import count_words, normalise
 
 _DIGITS = re.compile(r"[0-9]+")
 _FLAGS = re.compile(r"^\(\?[aiLmsux]+\)")
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_MOST_WORDS = 10
+_ANY_WORDS = re.compile(
+    r"(?<!\\)(?:\.|\\[wSD]|\[(?:\^[^\]]*|[^\]]*(?:[A-Za-z]-[A-Za-z]|\\w)[^\]]*)\])"
+    r"(?:[*+]|\{\d*,\d*\})[?+]?"
+)
 _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 
@@ -50,21 +62,30 @@ def _found_at_the_end(spec: AnswerSpec, value: str) -> bool:
 def near_misses_of(spec: AnswerSpec) -> tuple[str, ...]:
     """Replies in the requested form that must fail.
 
-    Numbers off by one, the sign flipped, digits added in front and behind; two neighbouring
-    words swapped. What the scenario lists as another right answer is left out: a value equal to
-    it, and a swap of words that a pattern allows.
+    Numbers off by one, the sign flipped, digits added in front and behind; two words swapped.
+    What the scenario lists as another right answer is left out: a value equal to it, and a swap
+    that a pattern spells out.
     """
     value = _expected_value(spec)
     right = {_key(v) for v in (spec.expected_answer, *_listed(spec))}
-    misses = [w for w in _wrong_numbers(spec, value) if _key(w) not in right]
-    if not _DIGITS.search(value):
-        misses += _swapped(value)
+    found = [*_wrong_numbers(spec, value), *_wrong_numbers(spec, _in_digits(spec, value))]
+    misses = [w for w in found if _key(w) not in right and not _allowed(spec, w)]
+    if spec.check_type != "numeric":
+        misses += [w for w in _swapped(value) if not _spelt_out(spec, w)]
     bare = spec
     if spec.check_type == "exact_or_contains":
         answers = (spec.expected_answer, *spec.accepted_patterns)
         facts = [f for f in spec.required_patterns if not any(contains(a, f) for a in answers)]
         bare = replace(spec, required_patterns=tuple(facts))
-    return tuple(dict.fromkeys(in_form(bare, w) for w in misses if not _allowed(spec, w)))
+    return tuple(dict.fromkeys(in_form(bare, w) for w in misses))
+
+
+def _in_digits(spec: AnswerSpec, value: str) -> str:
+    """The number that a value names in words, where the evaluator takes it in digits too."""
+    if spec.evaluator != "numeric_text" or _DIGITS.search(value):
+        return ""
+    number = parse_number(value, words=True)
+    return "" if number is None else str(number)
 
 
 def _listed(spec: AnswerSpec) -> list[str]:
@@ -121,30 +142,43 @@ def _may_be_signed(value: str, start: int) -> bool:
 
 
 def _swapped(value: str) -> Iterator[str]:
-    words = value.split(" ")
-    for index in range(len(words) - 1):
-        left, right = words[index], words[index + 1]
-        if not left or not right or left.lower() == right.lower():
-            continue
-        if not all(any(map(is_letter, w)) for w in (left, right)):
-            continue
-        yield " ".join([*words[:index], right, left, *words[index + 2 :]])
+    """The value with two of its words in each other's place: any two, neighbours in long texts."""
+    words = list(_WORD.finditer(value))
+    for index, left in enumerate(words):
+        others = words[index + 1 :] if len(words) <= _MOST_WORDS else words[index + 1 : index + 2]
+        for right in others:
+            if left[0].lower() != right[0].lower():
+                between = value[left.end() : right.start()]
+                yield (value[: left.start()] + right[0] + between + left[0] + value[right.end() :])
+
+
+def _spelt_out(spec: AnswerSpec, value: str) -> bool:
+    """Whether the scenario means the words in this order too.
+
+    It does where a pattern spells them out; one that takes any words between others does not.
+    """
+    if spec.check_type == "exact_or_contains":
+        return _allowed(spec, value)
+    try:
+        if spec.check_type == "regex":
+            return any(search(_tight(p), collapse(value)) for p in spec.accepted_patterns)
+        return any(fullmatch(_tight(p), value) for p in spec.accepted_patterns)
+    except PatternTimeout:
+        return True
+
+
+def _tight(pattern: str) -> str:
+    """The pattern without places that take any words."""
+    tight = _ANY_WORDS.sub(r"[^\\w]*", pattern)
+    return pattern if compile_problem(tight) else tight
 
 
 def _allowed(spec: AnswerSpec, value: str) -> bool:
-    """Whether the scenario means this value too.
+    """Whether a pattern of plain text takes this value.
 
-    A number that a regular expression takes is not meant, so that a loose pattern is found out.
+    What a regular expression takes is not meant by that, so that a loose one is found out.
     """
-    numbers = _DIGITS.search(value) is not None
-    if spec.check_type == "exact_or_contains":
-        others = [p for p in spec.accepted_patterns if _key(p) != _key(spec.expected_answer)]
-        return any(contains(p, value) for p in others)
-    if numbers:
+    if spec.check_type != "exact_or_contains":
         return False
-    try:
-        if spec.check_type == "regex":
-            return _found_at_the_end(spec, value)
-        return any(fullmatch(p, value) for p in spec.accepted_patterns)
-    except PatternTimeout:
-        return True
+    others = [p for p in spec.accepted_patterns if _key(p) != _key(spec.expected_answer)]
+    return any(contains(p, value) for p in others)

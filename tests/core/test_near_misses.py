@@ -33,15 +33,50 @@ def test_each_number_of_a_value_is_made_wrong() -> None:
     assert "11:-20" not in values(AnswerSpec("final_answer", "11:20", ("11:20",)))
 
 
-def test_neighbouring_words_are_swapped() -> None:
-    spec = AnswerSpec("final_answer", "red green blue", ("red green blue",))
-    assert values(spec) == {"green red blue", "red blue green"}
+def test_any_two_words_are_swapped() -> None:
+    spec = AnswerSpec("final_answer", "red, green: blue", ("red, green: blue",))
+    assert values(spec) == {"green, red: blue", "red, blue: green", "blue, green: red"}
+    many = AnswerSpec("final_answer", "a b c d e f g h i j k", ("a b c d e f g h i j k",))
+    assert len(values(many)) == 10
+
+
+def test_words_are_swapped_beside_numbers_too() -> None:
+    spec = AnswerSpec("exact_or_contains", "Box 1: pears, box 2: plums")
+    assert "Box 1: plums, box 2: pears" in values(spec)
+    assert "km 42 in" not in values(AnswerSpec("numeric", "42 km in"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected", "found_out"),
+    [
+        (".*pears.*plums.*", "A has pears and B has plums", True),
+        (r"\w+ and \w+", "pears and plums", True),
+        ("[^,]+, box 2", "box one, box 2", True),
+        ("[a-z]+ has pears", "Anna has pears", False),
+        ("pears and plums", "pears and plums", False),
+        ("(?:pears|plums) and (?:pears|plums)", "pears and plums", False),
+        ("pears[ ,]+(?:and )?plums", "pears and plums", False),
+    ],
+)
+def test_a_pattern_that_takes_any_words_is_found_out(
+    pattern: str, expected: str, found_out: bool
+) -> None:
+    spec = AnswerSpec("final_answer", expected, (pattern,))
+    assert judge_answer(spec, expected_reply(spec)).passed
+    assert bool([m for m in near_misses_of(spec) if judge_answer(spec, m).passed]) is found_out
+
+
+def test_a_number_in_words_is_made_wrong_in_digits() -> None:
+    spec = AnswerSpec("final_answer", "forty-two", ("forty-two",), evaluator="numeric_text")
+    assert values(spec) == {"41", "43", "420", "427", "142", "-42"}
+    assert values(AnswerSpec("final_answer", "forty-two", ("forty-two",))) == set()
 
 
 def test_what_the_scenario_accepts_is_no_miss() -> None:
     assert "43" not in values(AnswerSpec("final_answer", "42", ("42", "43")))
     assert "5/30" not in values(AnswerSpec("exact_or_contains", "5/3", ("5/30",)))
-    assert values(AnswerSpec("final_answer", "a and b", ("a and b", "and a b", "a b and"))) == set()
+    orders = ("a and b", "b and a", "and a b", "a b and")
+    assert values(AnswerSpec("final_answer", "a and b", orders)) == set()
     assert values(AnswerSpec("final_answer", "ala ma", ("ala ma|ma ala",))) == set()
 
 
