@@ -89,6 +89,8 @@ def _take(
 ) -> Baseline:
     if serving is not None and not serving.local:
         return Baseline(None, reason="the model is served by another machine")
+    if serving is not None:
+        sampler.choose_gpus(serving)
     began = time.perf_counter()
     pause = threading.Event()
     readings: list[float] = []

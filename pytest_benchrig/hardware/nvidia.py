@@ -59,6 +59,7 @@ class NvidiaSensor:
 
     def __init__(self, visible: str | None = None) -> None:
         self._visible = os.environ.get("CUDA_VISIBLE_DEVICES") if visible is None else visible
+        self._own_choice = self._visible
         self._nvml: ModuleType | None = None
         self._all: tuple[Device, ...] = ()
         self._shown: tuple[Device, ...] = ()
@@ -114,6 +115,11 @@ class NvidiaSensor:
     def visible(self) -> str | None:
         """The value of ``CUDA_VISIBLE_DEVICES`` in force."""
         return self._visible
+
+    @property
+    def own_choice(self) -> str | None:
+        """That of this process, which holds where the server's is not known."""
+        return self._own_choice
 
     @property
     def devices(self) -> tuple[Device, ...]:

@@ -57,22 +57,26 @@ def alive(pid: int, root: str = "/") -> bool:
         return False
 
 
-def variable(pid: int, key: str, root: str = "/") -> str | None:
-    """An environment variable that the process was started with; ``None`` if unset or hidden."""
+def variable(pid: int, key: str, root: str = "/") -> tuple[str | None, bool]:
+    """An environment variable that the process was started with, ``None`` if it is not set.
+
+    The second value says whether the environment could be read at all.
+    """
     if pid == os.getpid():
-        return os.environ.get(key)
+        return os.environ.get(key), True
     if has_proc(root):
-        for entry in _bytes(pid, "environ", root).split(b"\0"):
+        data = _bytes(pid, "environ", root)
+        for entry in data.split(b"\0"):
             left, equals, right = entry.partition(b"=")
             if equals and left.decode("utf-8", "replace") == key:
-                return right.decode("utf-8", "replace")
-        return None
+                return right.decode("utf-8", "replace"), True
+        return None, bool(data)
     import psutil
 
     try:
-        return psutil.Process(pid).environ().get(key)
+        return psutil.Process(pid).environ().get(key), True
     except (psutil.Error, OSError):
-        return None
+        return None, False
 
 
 def first_pid_namespace() -> bool:

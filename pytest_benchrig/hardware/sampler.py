@@ -121,16 +121,18 @@ class Sampler:
         """The slow sensors that say something about this server: none for a remote one."""
         if not serving.local:
             return []
-        found = [sensor for sensor in self.sensors if sensor.found]
-        for thread in found:
+        self.choose_gpus(serving)
+        return [sensor for sensor in self.sensors if sensor.found]
+
+    def choose_gpus(self, serving: Serving) -> None:
+        """Read the GPUs that this server uses from now on, as far as that is told."""
+        for thread in self.sensors:
             sensor = thread.sensor
-            if (
-                isinstance(sensor, NvidiaSensor)
-                and serving.visible_devices is not None
-                and serving.visible_devices != sensor.visible
-            ):
-                sensor.select(serving.visible_devices)
-        return found
+            if thread.found and isinstance(sensor, NvidiaSensor):
+                told = serving.devices_told or serving.visible_devices is not None
+                visible = serving.visible_devices if told else sensor.own_choice
+                if visible != sensor.visible:
+                    sensor.select(visible)
 
     def listen(self, window: Window) -> None:
         """Let the window have the readings of the slow sensors from now on."""

@@ -58,6 +58,7 @@ class Serving:
         reason: Why the processes cannot be seen; empty for ``own`` and ``found``.
         visible_devices: ``CUDA_VISIBLE_DEVICES`` of the serving process, ``None`` where it is
             not set or not to be read.
+        devices_told: Whether its environment could be read, so that ``None`` means "not set".
     """
 
     kind: ServingKind
@@ -65,6 +66,7 @@ class Serving:
     endpoint: str = ""
     reason: str = ""
     visible_devices: str | None = None
+    devices_told: bool = False
 
     @property
     def local(self) -> bool:
@@ -108,9 +110,8 @@ def find_serving(base_url: str, pid: int | None = None, *, root: str = "/") -> S
     endpoint = _endpoint(base_url)
     if pid is not None:
         if peek.alive(pid, root):
-            return Serving(
-                "own", (pid,), endpoint, "", peek.variable(pid, "CUDA_VISIBLE_DEVICES", root)
-            )
+            devices, told = peek.variable(pid, "CUDA_VISIBLE_DEVICES", root)
+            return Serving("own", (pid,), endpoint, "", devices, told)
         if not base_url:
             return Serving("unseen", (), endpoint, f"the serving process {pid} has ended")
     key = (base_url, root)
@@ -167,8 +168,8 @@ def _owner(
         )
         return Serving("unseen", (), endpoint, reason), sockets
     roots = _topmost(servers, root)
-    devices = peek.variable(roots[0], "CUDA_VISIBLE_DEVICES", root)
-    return Serving("found", tuple(roots), endpoint, "", devices), sockets
+    devices, told = peek.variable(roots[0], "CUDA_VISIBLE_DEVICES", root)
+    return Serving("found", tuple(roots), endpoint, "", devices, told), sockets
 
 
 def _by_user(match: Listener, endpoint: str, root: str) -> Serving:

@@ -21,6 +21,22 @@ def test_a_quiet_gpu_gives_a_clean_baseline(nvidia: Nvidia) -> None:
     assert seen["settled"] is True
 
 
+def test_the_baseline_is_that_of_the_gpus_that_the_server_uses(nvidia: Nvidia) -> None:
+    """Else the model's memory would be a peak of some GPUs minus a baseline of others."""
+    seen = nvidia(
+        """
+from pytest_benchrig.hardware.baseline import take_baseline
+s = sampler()
+serving = Serving("own", (os.getpid(),), visible_devices="1")
+take_baseline(s, serving, interval_sec=0.01)
+say(gpu1_memory_used=3 * 1024**3)
+show(s.window(serving).open().close())
+"""
+    )
+    assert seen["vram_baseline_mb"] == 1024
+    assert seen["vram_model_mb"] == 2048
+
+
 def test_what_others_hold_makes_the_baseline_dirty(nvidia: Nvidia) -> None:
     seen = nvidia(BASELINE.format(options={}), {"gpu0.compute": f"1:{3 * 1024**3}"})
     assert seen["vram_baseline_dirty"] is True

@@ -51,6 +51,35 @@ show(s.window(Serving("own", (os.getpid(),), visible_devices="1")).open().close(
     assert [gpu["gpu"] for gpu in seen["gpus"]] == ["gpu1"]
 
 
+def test_a_server_that_chooses_nothing_is_not_held_to_the_choice_of_the_one_before(
+    nvidia: Nvidia,
+) -> None:
+    seen = nvidia(
+        """
+s = sampler()
+s.window(Serving("own", (os.getpid(),), visible_devices="1")).open().close()
+show(s.window(own()).open().close())
+"""
+    )
+    assert [gpu["gpu"] for gpu in seen["gpus"]] == ["gpu0", "gpu1"]
+
+
+def test_a_server_without_the_variable_has_all_gpus_whatever_this_process_hides(
+    nvidia: Nvidia,
+) -> None:
+    seen = nvidia(
+        """
+import subprocess
+from pytest_benchrig.hardware.serving import find_serving
+server = subprocess.Popen(["cat"], stdin=subprocess.PIPE, env={"PATH": os.environ["PATH"]})
+show(sampler().window(find_serving("", server.pid)).open().close())
+server.kill()
+""",
+        CUDA_VISIBLE_DEVICES="0",
+    )
+    assert [gpu["gpu"] for gpu in seen["gpus"]] == ["gpu0", "gpu1"]
+
+
 def test_unlike_gpus_chosen_by_number_get_a_warning(nvidia: Nvidia) -> None:
     seen = nvidia(window(), {"gpu1.name": "NVIDIA Other"}, CUDA_VISIBLE_DEVICES="0")
     assert any("CUDA_DEVICE_ORDER" in note for note in seen["notes"])

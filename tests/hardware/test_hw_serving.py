@@ -37,7 +37,7 @@ def server(start: Start) -> Child:
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
 def test_the_owner_of_the_listening_socket_is_found(server: Child, host: str) -> None:
     assert find_serving(url(server, host)) == Serving(
-        "found", (server.pid,), f"{host}:{server.first_line}"
+        "found", (server.pid,), f"{host}:{server.first_line}", devices_told=True
     )
 
 
