@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -123,7 +123,8 @@ def scripted_server() -> Iterator[ScriptedServer]:
 class _Player:
     """Answers connections; one thread each."""
 
-    def __init__(self) -> None:
+    def __init__(self, models: Sequence[str]) -> None:
+        self._models = models
         self._log: list[dict[str, JsonValue]] = []
         self._seen: set[str] = set()
         self._refusals: dict[str, int] = {}
@@ -150,7 +151,8 @@ class _Player:
             self._reply(sock, 200, log)
             return False
         if path == "/v1/models":
-            self._reply(sock, 200, {"object": "list", "data": []})
+            listed = [{"id": name, "object": "model"} for name in self._models]
+            self._reply(sock, 200, {"object": "list", "data": listed})
             return False
         request = json.loads(body)
         dialect: Dialect = "ollama" if path.startswith("/api/") else "openai"
@@ -255,8 +257,8 @@ def _wait_until(ns: int) -> None:
 
 
 def main() -> None:
-    """Serve on a free port, print it, and end with standard input."""
-    player = _Player()
+    """Serve on a free port, print it, and end with standard input; arguments are models listed."""
+    player = _Player(sys.argv[1:])
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
         sys.stdout.write(f"{listener.getsockname()[1]}\n")
         sys.stdout.flush()
