@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -192,3 +194,39 @@ def test_the_ticks_of_a_window_are_its_samples(this_process: Serving, ticks: int
     sizes = [s["server_rss_mb"] for s in report.samples if "server_rss_mb" in s]
     assert len(sizes) == ticks + 2
     assert min(sizes) > 1
+
+
+SAMPLED = """
+import os, sys, threading
+from pytest_benchrig.hardware.readings import SlowReading
+from pytest_benchrig.hardware.sampler import Sampler, known_sensors
+from pytest_benchrig.hardware.serving import Serving
+
+class Told:
+    name, cadence_sec = "told", 0.001
+    readings = threading.Semaphore(0)
+    def probe(self): pass
+    def read(self):
+        self.readings.release()
+        return SlowReading()
+
+starts = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"}
+starts.add("subprocess.Popen")
+started = []
+with Sampler(0.001, sensors=[*known_sensors(), Told()]) as sampler:
+    sys.addaudithook(lambda event, _: event in starts and started.append(event))
+    with sampler.window(Serving("own", (os.getpid(),))):
+        for _ in range(10):
+            Told.readings.acquire()
+print(started)
+os.system("true")
+print(started)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="on macOS programs tell the GPU")
+def test_no_process_is_started_for_a_sample() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SAMPLED], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["[]", "['os.system']"]
