@@ -13,6 +13,7 @@ from pytest_benchrig.core.generation import (
     Runtime,
     RuntimeFault,
 )
+from pytest_benchrig.runtimes.bases import ServerlessRuntime
 from pytest_benchrig.runtimes.engine_process import EngineHandle, start
 from pytest_benchrig.runtimes.llamacpp import LlamaCppRuntime
 from pytest_benchrig.runtimes.models import KNOWN_MODELS, model_alias, present_models
@@ -125,11 +126,10 @@ class EmbeddedRuntime(LlamaCppRuntime):
             self._handle = None
 
 
-class EmbeddedModels:
+class EmbeddedModels(ServerlessRuntime):
     """The models that are here, without an engine: what ``embedded:installed`` lists."""
 
     name = "embedded"
-    base_url = ""
 
     def version(self) -> str:
         """Name and version of the engine's package, "" where it is not installed."""
@@ -156,21 +156,6 @@ class EmbeddedModels:
     def generate(self, request: Request) -> Generation:
         """Not without an engine."""
         raise self._not_started(request.model)
-
-    def count_tokens(self, model: str, text: str) -> int | None:
-        """Not without an engine."""
-        return None
-
-    def placement(self, model: str) -> Placement:
-        """Nothing is loaded."""
-        return Placement()
-
-    def server_pid(self) -> int | None:
-        """There is no process."""
-        return None
-
-    def close(self) -> None:
-        """Nothing is open."""
 
     def _info(self, name: str) -> ModelInfo:
         known = KNOWN_MODELS[name]

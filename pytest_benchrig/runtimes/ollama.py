@@ -13,7 +13,6 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from pytest_benchrig.core.generation import (
     Generation,
@@ -23,10 +22,10 @@ from pytest_benchrig.core.generation import (
     Request,
     RuntimeFault,
 )
+from pytest_benchrig.runtimes.bases import ServedRuntime
 from pytest_benchrig.runtimes.endpoints import PORTS
 from pytest_benchrig.runtimes.faults import fault_of_status, model_not_found
 from pytest_benchrig.runtimes.figures import whole_number
-from pytest_benchrig.runtimes.http import Endpoint, HttpClient
 from pytest_benchrig.runtimes.identify import identify
 from pytest_benchrig.runtimes.ollama_models import (
     PullReply,
@@ -40,7 +39,6 @@ from pytest_benchrig.runtimes.ollama_models import (
 )
 from pytest_benchrig.runtimes.ollama_reply import OllamaReply
 from pytest_benchrig.runtimes.ollama_request import body_of
-from pytest_benchrig.runtimes.stream import StreamClient
 
 _LOAD_TIMEOUT_SEC = 600.0
 _UNLOAD_SEC = 10.0
@@ -48,36 +46,16 @@ _PULL_TIMEOUT_SEC = 24 * 3600.0
 _PULL_SILENCE_SEC = 300.0
 
 
-class OllamaRuntime:
-    """An Ollama server.
+class OllamaRuntime(ServedRuntime):
+    """An Ollama server; see :class:`ServedRuntime` for the arguments.
 
-    Args:
-        base_url: The server's address; a ``/v1`` at its end is ignored.
-        target_model: The model of the target, for faults.
-        api_key_env: The variable that holds a key, for a server behind a proxy.
-        pid: The serving process, where the plugin started it.
-        wait: Called with the seconds to wait on a busy server.
+    A ``/v1`` at the end of the address is ignored; a key is for a proxy in front of it.
     """
 
-    name: ClassVar[str] = "ollama"
+    name = "ollama"
+    default_port = PORTS["ollama"]
 
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        target_model: str = "",
-        api_key_env: str = "",
-        pid: int | None = None,
-        wait: Callable[[float], None] = time.sleep,
-    ) -> None:
-        endpoint = Endpoint.parse(base_url, api_key_env=api_key_env, default_port=PORTS[self.name])
-        self.target = f"{self.name}:{target_model}"
-        self.base_url = endpoint.url
-        self.endpoint = endpoint
-        self.http = HttpClient(endpoint, self.target)
-        self.site = self.http.site
-        self._stream = StreamClient(endpoint, self.target, wait=wait)
-        self._pid = pid
+    def _begin(self) -> None:
         self._version: str | None = None
         self._described: dict[str, ModelInfo] = {}
         self._plain: set[str] = set()
@@ -191,13 +169,10 @@ class OllamaRuntime:
                     notes = [*notes, f"the server refuses the field {refused}; it was left out"]
                     continue
                 if fault.kind == "model_not_found":
-                    raise self._with_near_names(fault, request.model) from None
+                    known = self.list_models()
+                    raise self.not_found(normalise(request.model), known, fault) from None
                 raise
             return self._whole_prompt(request, generation)
-
-    def count_tokens(self, model: str, text: str) -> int | None:
-        """Not offered."""
-        return None
 
     def placement(self, model: str) -> Placement:
         """What ``/api/ps`` says: how much of the loaded model is in device memory.
@@ -213,10 +188,6 @@ class OllamaRuntime:
         if size and (vram or 0) < size:
             device = "cpu+gpu" if vram else "cpu"
         return Placement(device, size, vram or 0, whole_number(entry.get("context_length")) or None)
-
-    def server_pid(self) -> int | None:
-        """The serving process where the plugin itself started it."""
-        return self._pid
 
     def pull(self, model: str, progress: Callable[[str], None]) -> str:
         """Fetch the model on the server, with its progress.
@@ -252,11 +223,6 @@ class OllamaRuntime:
         info = find_name(model, self.list_models())
         size = f" ({info.size_bytes / 1e9:.1f} GB)" if info and info.size_bytes else ""
         return f"ready on {self.base_url}{size}"
-
-    def close(self) -> None:
-        """Close connections."""
-        self._stream.close()
-        self.http.close()
 
     def _prepare(self, request: Request) -> list[str]:
         """Ask once, before the clock starts, what the model can do, where it matters."""
@@ -339,13 +305,6 @@ class OllamaRuntime:
             ):
                 return entry
         return None
-
-    def _with_near_names(self, fault: RuntimeFault, model: str) -> RuntimeFault:
-        better = model_not_found(
-            self.site, normalise(model), [m.name for m in self.list_models()], phase=fault.phase
-        )
-        better.status, better.partial = fault.status, fault.partial
-        return better
 
     def _path(self, path: str) -> str:
         return f"{self.endpoint.root}{path}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from pytest_benchrig.core.generation import (
@@ -18,10 +17,9 @@ from pytest_benchrig.core.generation import (
     Request,
     RuntimeFault,
 )
+from pytest_benchrig.runtimes.bases import ServedRuntime
 from pytest_benchrig.runtimes.faults import model_not_found
-from pytest_benchrig.runtimes.http import Endpoint, HttpClient
 from pytest_benchrig.runtimes.openai_reply import ChatReply
-from pytest_benchrig.runtimes.stream import StreamClient
 
 _REFUSAL = re.compile(
     r"unknown|unrecogni[sz]ed|unsupported|not supported|does not support|unexpected|"
@@ -32,45 +30,21 @@ _REFUSAL = re.compile(
 _KEPT = frozenset({"model", "messages", "stream", "tools"})
 
 
-class OpenAIRuntime:
-    """A server that speaks ``/v1/chat/completions``.
+class OpenAIRuntime(ServedRuntime):
+    """A server that speaks ``/v1/chat/completions``; see :class:`ServedRuntime` for the arguments.
 
     Without a path in the base URL, ``/v1`` is meant; a path is taken as it stands, as OpenAI's own
     clients do.
-
-    Args:
-        base_url: The server's address.
-        target_model: The model of the target, for faults.
-        api_key_env: The variable that holds a key.
-        pid: The serving process, where the plugin started it.
-        wait: Called with the seconds to wait on a busy server.
     """
 
     name: str = "openai"
-    default_port: ClassVar[int | None] = None
     reply_type: ClassVar[type[ChatReply]] = ChatReply
     sampling_names: ClassVar[Mapping[str, str]] = {"num_predict": "max_tokens"}
     """Our sampling names where the server's differ."""
     can_ignore_eos: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        target_model: str = "",
-        api_key_env: str = "",
-        pid: int | None = None,
-        wait: Callable[[float], None] = time.sleep,
-    ) -> None:
-        endpoint = Endpoint.parse(base_url, api_key_env=api_key_env, default_port=self.default_port)
-        self.target = f"{self.name}:{target_model}"
-        self.base_url = endpoint.url
-        self.endpoint = endpoint
-        self.api_path = endpoint.prefix or "/v1"
-        self.http = HttpClient(endpoint, self.target)
-        self.site = self.http.site
-        self._stream = StreamClient(endpoint, self.target, wait=wait)
-        self._pid = pid
+    def _begin(self) -> None:
+        self.api_path = self.endpoint.prefix or "/v1"
         self._refused: dict[str, str] = {}
 
     def version(self) -> str:
@@ -191,22 +165,9 @@ class OpenAIRuntime:
                     body[instead] = value
         return body
 
-    def count_tokens(self, model: str, text: str) -> int | None:
-        """Not offered by this format."""
-        return None
-
     def placement(self, model: str) -> Placement:
         """Not told by this format."""
         return Placement()
-
-    def server_pid(self) -> int | None:
-        """The serving process where the plugin itself started it."""
-        return self._pid
-
-    def close(self) -> None:
-        """Close connections."""
-        self._stream.close()
-        self.http.close()
 
     def _give_up_option(self, fault: RuntimeFault, body: Mapping[str, JsonValue]) -> bool:
         """Whether the fault is an option that the server does not know and that is now dropped."""
@@ -225,13 +186,10 @@ class OpenAIRuntime:
         return True
 
     def _with_near_names(self, fault: RuntimeFault, model: str) -> RuntimeFault:
-        known: list[str] = []
+        known: tuple[ModelInfo, ...] = ()
         with contextlib.suppress(RuntimeFault):
-            known = [m.name for m in self.list_models()]
-        better = model_not_found(self.site, model, known, phase=fault.phase)
-        better.status = fault.status
-        better.partial = fault.partial
-        return better
+            known = self.list_models()
+        return self.not_found(model, known, fault)
 
 
 def wire_messages(messages: Sequence[Message]) -> list[dict[str, JsonValue]]:

@@ -18,7 +18,6 @@ from pytest_benchrig.core.generation import (
     Generation,
     JsonValue,
     ModelInfo,
-    Placement,
     Request,
     RuntimeFault,
     TimingMarks,
@@ -26,6 +25,7 @@ from pytest_benchrig.core.generation import (
     Usage,
 )
 from pytest_benchrig.core.runfile import load_run
+from pytest_benchrig.runtimes.bases import ServerlessRuntime
 from pytest_benchrig.runtimes.faults import near_names
 
 Stored = Mapping[str, JsonValue]
@@ -56,7 +56,7 @@ def replay_runtime(
     return ReplayRuntime(records, source=target_model, target=target)
 
 
-class ReplayRuntime:
+class ReplayRuntime(ServerlessRuntime):
     """Stored replies by what was asked.
 
     Args:
@@ -70,7 +70,6 @@ class ReplayRuntime:
     """
 
     name: ClassVar[str] = "replay"
-    base_url = ""
 
     def __init__(self, records: Sequence[Stored], *, source: str = "", target: str = "") -> None:
         self._source = source
@@ -180,21 +179,6 @@ class ReplayRuntime:
     def unload(self, model: str) -> bool:
         """Nothing is loaded."""
         return True
-
-    def count_tokens(self, model: str, text: str) -> int | None:
-        """Not without the model."""
-        return None
-
-    def placement(self, model: str) -> Placement:
-        """Nothing is loaded."""
-        return Placement()
-
-    def server_pid(self) -> int | None:
-        """There is no process."""
-        return None
-
-    def close(self) -> None:
-        """Nothing is open."""
 
     def _add(self, record: Stored) -> None:
         run = int(record.get("run_index") or 0)

@@ -201,3 +201,11 @@ def test_describe_knows_aliases_and_near_names(canned: CannedFactory, opened: Op
     with pytest.raises(RuntimeFault, match="did you mean Qwen3-8B") as caught:
         runtime.describe("qwen3-9b")
     assert caught.value.kind == "model_not_found"
+
+
+def test_a_reply_of_not_found_names_the_nearest(canned: CannedFactory, opened: Opener) -> None:
+    refusal = as_json({"error": {"message": "model 'qwen3-9b' not found"}}, "404 Not Found")
+    server = canned(refusal, as_json({"data": [{"id": "Qwen3-8B"}, {"id": "phi"}]}))
+    with pytest.raises(RuntimeFault, match="did you mean Qwen3-8B") as fault:
+        opened(OpenAIRuntime, server.url).generate(ask("qwen3-9b"))
+    assert (fault.value.kind, fault.value.status) == ("model_not_found", 404)

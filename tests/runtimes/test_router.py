@@ -116,9 +116,7 @@ def test_a_model_that_sleeps_is_woken_by_a_request_for_one_token(make: Make) -> 
 
 def test_a_load_that_fails_says_how_the_models_process_ended(make: Make) -> None:
     runtime, _ = make(UNLOADED, LOADING, FAILED)
-    with pytest.raises(
-        RuntimeFault, match="could not load the model 'org/m:Q4'.*status 1"
-    ) as fault:
+    with pytest.raises(RuntimeFault, match="could not load the model 'org/m:Q4'") as fault:
         runtime.load("org/m:Q4")
     assert "exit status 1" in fault.value.message
     assert (fault.value.kind, fault.value.phase) == ("http", "load")
