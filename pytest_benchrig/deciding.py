@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_benchrig.core.record import Record
-from pytest_benchrig.core.runfile import RunFile, latest_attempts, with_decisions
-from pytest_benchrig.core.scorecard import ScoreSettings, build_scorecard
+from pytest_benchrig.core.runfile import (
+    RunFile,
+    latest_attempts,
+    score_settings,
+    with_decisions,
+)
+from pytest_benchrig.core.scorecard import build_scorecard
 from pytest_benchrig.core.thresholds import ThresholdResult, evaluate, parse_threshold
 
 if TYPE_CHECKING:
@@ -23,16 +28,6 @@ class Decision:
     run: RunFile
     thresholds: tuple[ThresholdResult, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
-
-
-def score_settings(active: Active) -> ScoreSettings:
-    """What the scorecards need to know of the settings."""
-    settings = active.settings
-    return ScoreSettings(
-        weights=dict(settings.composite_weights),
-        reference_tok_per_sec=settings.reference_tok_per_sec,
-        runs=settings.runs_max,
-    )
 
 
 def in_order(active: Active, records: Sequence[Record]) -> list[Record]:
@@ -67,18 +62,16 @@ def decide(active: Active, records: Sequence[Record], *, interrupted: bool = Fal
     settings = active.settings
     records = in_order(active, records)
     counted = latest_attempts(records)
-    score = score_settings(active)
-    targets = [str(t) for t in active.targets]
-    present = list(dict.fromkeys([*targets, *(r.target for r in counted)]))
+    header = run_header(active, records=counted, interrupted=interrupted)
+    # From the header, as for a journal: both ways must come to the same scorecard.
+    score = score_settings(header)
+    by_target: dict[str, list[Record]] = {str(target): [] for target in active.targets}
+    for record in counted:
+        by_target.setdefault(record.target, []).append(record)
     scorecards = tuple(
-        build_scorecard(name, [r for r in counted if r.target == name], settings=score)
-        for name in present
+        build_scorecard(name, found, settings=score) for name, found in by_target.items()
     )
-    run = RunFile(
-        run=run_header(active, records=counted, interrupted=interrupted),
-        scorecards=scorecards,
-        records=tuple(records),
-    )
+    run = RunFile(run=header, scorecards=scorecards, records=tuple(records))
     if interrupted:
         return Decision(run)
     thresholds = [parse_threshold(text) for text in settings.thresholds]

@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -47,7 +47,6 @@ __all__ = [
     "LoadedFile",
     "Problem",
     "PromptProblem",
-    "duplicates_across",
     "parse_file",
     "scenario_digest",
 ]
@@ -313,21 +312,6 @@ class _Parse:
     def _line_of(self, positions: Positions | None, path: JsonPath, line: int) -> int:
         offset = positions.nearest(path) if positions is not None and path else None
         return line if offset is None else self._line_at(offset)
-
-
-def duplicates_across(files: Iterable[LoadedFile]) -> tuple[Problem, ...]:
-    """Scenarios whose (suite, id) an earlier file of the session has: one problem for each."""
-    seen: dict[tuple[str, str], Scenario] = {}
-    found: list[Problem] = []
-    for file in files:
-        for scenario in file.scenarios:
-            first = seen.setdefault((scenario.suite, scenario.id), scenario)
-            if first is scenario or (first.path, first.line) == (scenario.path, scenario.line):
-                continue
-            message = f"suite {scenario.suite} has this id already, in {first.path}:{first.line}"
-            hint = "(suite, id) is unique in a session: rename one of the two"
-            found.append(Problem(scenario.path, scenario.line, scenario.id, "id", message, hint))
-    return tuple(found)
 
 
 def scenario_digest(scenario: Scenario) -> str:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from pytest_benchrig.core.files import (
     LoadedFile,
     PromptProblem,
-    duplicates_across,
     parse_file,
     scenario_digest,
 )
@@ -455,17 +454,6 @@ class TestFaults:
 def test_an_empty_list_is_no_fault() -> None:
     assert load([]) == LoadedFile((), ())
     assert load({"scenarios": []}) == LoadedFile((), ())
-
-
-def test_suite_and_id_are_unique_in_a_session() -> None:
-    first = load([SPEED], "a/mine.json")
-    second = load([SPEED, CODING], "b/mine.json")
-    other = load([SPEED], "b/other.json")
-    (found,) = duplicates_across([first, second, other, first])
-    assert str(found) == (
-        'b/mine.json:2: entry "quick": field "id": suite mine has this id already, in '
-        "a/mine.json:2; (suite, id) is unique in a session: rename one of the two"
-    )
 
 
 class TestDigest:
