@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pytest_benchrig.runtimes.ollama import OllamaRuntime
 from pytest_benchrig.runtimes.scripted import ScriptedServer, scripted_server
-from tests.runtimes.routed import Answer, RoutedServer
-from tests.runtimes.support import Canned, CannedFactory, CannedServer, Opener
+from tests.runtimes.routed import Answer, RoutedServer, ollama_routes
+from tests.runtimes.support import Canned, CannedFactory, CannedServer, Opener, capture
 
 # No test may depend on how busy the machine is.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -65,3 +66,19 @@ def routed() -> Iterator[Callable[[Mapping[str, Answer]], RoutedServer]]:
     yield start
     for server in servers:
         server.stop()
+
+
+@pytest.fixture
+def ollama(
+    routed: Callable[[Mapping[str, Answer]], RoutedServer], opened: Opener
+) -> Callable[..., tuple[OllamaRuntime, RoutedServer]]:
+    """``ollama(chat)``: a runtime whose server answers chats with this, and all else as Ollama."""
+
+    def make(chat: Answer | str | None = None, **routes: Answer) -> Any:
+        answers = ollama_routes(**routes)
+        if chat is not None:
+            answers["POST /api/chat"] = capture(f"ollama/{chat}") if isinstance(chat, str) else chat
+        server = routed(answers)
+        return opened(OllamaRuntime, server.url, target_model="smollm2:135m"), server
+
+    return make

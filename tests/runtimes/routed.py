@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import socket
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tests.runtimes.support import Canned, _request, as_json, capture
+from tests.runtimes.support import Canned, TestServer, as_json, capture
 
 Answer = Canned | Callable[[dict[str, Any]], Canned]
 NOT_FOUND = Canned([b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"])
 
 
-class RoutedServer:
+class RoutedServer(TestServer):
     """Answers ``"GET /path"`` with what stands there; 404 for the rest.
 
     Attributes:
@@ -27,54 +24,21 @@ class RoutedServer:
         self.routes = dict(routes)
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.heads: list[str] = []
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=32)
-        self.port = self._listener.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
-        self._open: list[socket.socket] = []
-        self._thread = threading.Thread(target=self._accept, daemon=True)
-        self._thread.start()
+        super().__init__()
 
     def bodies(self, route: str) -> list[dict[str, Any]]:
         """The bodies sent to one route."""
         return [body for asked, body in self.asked if asked == route]
 
-    def stop(self) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        for sock in self._open:
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-            sock.close()
-        self._thread.join(5)
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                sock, _ = self._listener.accept()
-                self._open.append(sock)
-                threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
-
-    def _serve(self, sock: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            request = _request(sock)
-            if not request:
-                return
-            head, _, content = request.partition(b"\r\n\r\n")
-            method, path, _ = head.split(b"\r\n")[0].decode().split(" ")
-            route = f"{method} {path}"
-            body = json.loads(content) if content else {}
-            self.heads.append(head.decode())
-            self.asked.append((route, body))
-            answer = self.routes.get(route, NOT_FOUND)
-            response = answer if isinstance(answer, Canned) else answer(body)
-            for part in response.parts:
-                sock.sendall(part)
-            if response.end == "hang":
-                while sock.recv(4096):
-                    pass
-            sock.shutdown(socket.SHUT_RDWR)
-            sock.close()
+    def answer(self, request: bytes) -> Canned:
+        head, _, content = request.partition(b"\r\n\r\n")
+        method, path, _ = head.split(b"\r\n")[0].decode().split(" ")
+        route = f"{method} {path}"
+        body = json.loads(content) if content else {}
+        self.heads.append(head.decode())
+        self.asked.append((route, body))
+        answer = self.routes.get(route, NOT_FOUND)
+        return answer if isinstance(answer, Canned) else answer(body)
 
 
 def text(body: str, server: str = "") -> Canned:

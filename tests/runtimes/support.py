@@ -10,7 +10,7 @@ import ssl
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,27 +32,27 @@ class Canned:
     end: str = "close"
 
 
-@dataclass
-class CannedServer:
-    """Answers each request, in order, with the next response; the last one is repeated."""
+class TestServer:
+    """A listening socket, a thread for each connection; a test's server says what to answer."""
 
-    responses: Sequence[Canned]
-    tls: ssl.SSLContext | None = None
-    requests: list[bytes] = field(default_factory=list)
-    connections: int = 0
-    cancelled: threading.Event = field(default_factory=threading.Event)
+    __test__ = False
 
-    def __post_init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=16)
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.tls = tls
+        self.connections = 0
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=32)
         self.port = self._listener.getsockname()[1]
-        self.url = f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.port}"
         self._open: list[socket.socket] = []
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
 
-    def bodies(self) -> list[dict[str, object]]:
-        """The JSON bodies received."""
-        return [json.loads(r.partition(b"\r\n\r\n")[2]) for r in self.requests]
+    def answer(self, request: bytes) -> Canned:
+        """The response to one request."""
+        raise NotImplementedError
+
+    def left_hanging(self) -> None:
+        """The client of a request that was left hanging has gone away."""
 
     def stop(self) -> None:
         with contextlib.suppress(OSError):
@@ -78,15 +78,14 @@ class CannedServer:
                 sock = self.tls.wrap_socket(sock, server_side=True)
                 self._open.append(sock)
             while request := _request(sock):
-                response = self.responses[min(len(self.requests), len(self.responses) - 1)]
-                self.requests.append(request)
+                response = self.answer(request)
                 for part in response.parts:
                     sock.sendall(part)
                 if response.end == "hang":
                     with contextlib.suppress(ConnectionError):
                         while sock.recv(4096):
                             pass
-                    self.cancelled.set()
+                    self.left_hanging()
                     return
                 if response.end == "reset":
                     linger = struct.pack("ii", 1, 0)
@@ -97,6 +96,28 @@ class CannedServer:
                     sock.shutdown(socket.SHUT_RDWR)
                     sock.close()
                     return
+
+
+class CannedServer(TestServer):
+    """Answers each request, in order, with the next response; the last one is repeated."""
+
+    def __init__(self, responses: Sequence[Canned], tls: ssl.SSLContext | None = None) -> None:
+        self.responses = responses
+        self.requests: list[bytes] = []
+        self.cancelled = threading.Event()
+        super().__init__(tls)
+
+    def bodies(self) -> list[dict[str, object]]:
+        """The JSON bodies received."""
+        return [json.loads(r.partition(b"\r\n\r\n")[2]) for r in self.requests]
+
+    def answer(self, request: bytes) -> Canned:
+        response = self.responses[min(len(self.requests), len(self.responses) - 1)]
+        self.requests.append(request)
+        return response
+
+    def left_hanging(self) -> None:
+        self.cancelled.set()
 
 
 def _request(sock: socket.socket) -> bytes:
