@@ -101,7 +101,7 @@ def regex(spec: AnswerSpec, answer: str) -> Finding:
     rule = "regex: an accepted pattern matches in the last 300 characters of the collapsed answer"
     plain = without_tags(simplify_latex(answer), " ")
     patterns = spec.accepted_patterns or (re.escape(collapse(spec.expected_answer)),)
-    for collapsed in (collapse_between, collapse):
+    for collapsed in (collapse_between, collapse, collapse_all):
         end = _end(plain, collapsed)
         for pattern in patterns:
             match = search(pattern, end)
@@ -213,11 +213,17 @@ def collapse_between(text: str) -> str:
     return " ".join(_OUTER.sub(" ", text.replace("_", " ")).split())
 
 
+def collapse_all(text: str) -> str:
+    """As :func:`collapse`, to the letter: of all marks only the minus sign of a number stays."""
+    return " ".join(_UNSIGNED.sub(" ", text.replace("_", " ")).split())
+
+
 def _words(text: str) -> str:
     return _MARKS.sub(" ", text.replace("_", " "))
 
 
 _MARKS = re.compile(r"[^\w\s]+")
+_UNSIGNED = re.compile(r"[^\w\s](?<!(?<![^\W_])-(?=\d))")
 _PERCENT = re.compile(r" ?%")
 _LETTER = r"[^\W\d_\u2e80-\U0010ffff]"
 _JOINED = (

@@ -24,6 +24,11 @@ _MARKER = re.compile(
 )
 _PREFIX = re.compile(r"(?:[\W_]|(?<![^\s(*_])[0-9]{1,3}[.)](?=[ \t*_]))*")
 _LIST_MARK = re.compile(r"(?:[-*+•‣◦▪●–]|[0-9]{1,3}[.)]|\([0-9]{1,3}\))(?=[ \t])[ \t]+")
+_PLACEHOLDER = re.compile(
+    rf"{_GAP}{_DRESS}<(?:your )?(?:final )?(?:answer|value|number|result|odpowied[zź])>",
+    re.IGNORECASE,
+)
+"""The words of an instruction, quoted; they mark no answer."""
 _ONLY_DRESS = re.compile(r"[\s*_`~#>|:=\-‒–—―.]*")
 _FENCE = re.compile(r"[ \t>]*(?:`{3,}|~{3,})[ \t]*[\w+-]*[ \t]*")
 _QUOTES = {
@@ -192,7 +197,10 @@ def _marked(index: int, line: str, match: re.Match[str], *, leads: bool) -> _Mar
         if not colon and not before.rstrip(" \t*_`~\"“„'").endswith(":"):
             return None
     rest = line[match.end() :]
-    if rest[:1] in ("'", "’") and rest[1:2].isalpha():
+    if _PLACEHOLDER.match(rest):
+        return None
+    behind = line[match.end("words") :][:2]
+    if behind[:1] in ("'", "’") and behind[1:].isalpha():
         return None
     if match["words"].startswith("_") and rest.rstrip(" .").endswith("_"):
         rest = rest.rstrip(" .").rstrip("_")

@@ -25,6 +25,8 @@ CASES = [
     for case in json.loads((DATA / f"{name}.json").read_text("utf-8"))
 ]
 
+REPLIES: list[dict[str, Any]] = json.loads((DATA / "replies.json").read_text("utf-8"))
+
 
 def spec_of(case: dict[str, Any]) -> AnswerSpec:
     word = case.get("evaluator")
@@ -55,6 +57,14 @@ def test_stored_cases(case: dict[str, Any]) -> None:
     stated = {k: v for k, v in case["expect"].items() if k != "event"}
     assert {k: found[k] for k in stated} == stated
     assert expected_passes_own_check(spec_of(case)) == ""
+
+
+@pytest.mark.parametrize("check", ["final_answer", "exact_or_contains", "numeric", "regex"])
+def test_stored_replies(check: str) -> None:
+    cases = [c for c in REPLIES if c["check_type"] == check]
+    assert len(cases) > 30
+    wrong = [c for c in cases if judge_answer(spec_of(c), c["response"]).passed is not c["correct"]]
+    assert wrong == []
 
 
 def test_required_patterns_must_all_occur() -> None:

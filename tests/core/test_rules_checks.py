@@ -180,6 +180,9 @@ BOXES = r"(?i)box 1 (?:(?:holds|is) ){0,2}oranges box 2 (?:(?:holds|is) ){0,2}ap
         ("maybe. " + "so " * 98 + "yes", "^.*yes$"),
         ("Réponse : l’été — oui", "oui$"),
         ("answer yes" + " ok" * 96, "answer yes"),
+        ("Up by 50%.", "by 50$"),
+        ("It is 3.5 of 1,025.", "^it is 3 5 of 1 025$"),
+        ("a_b – (c) [d] {e} ~~f~~ g/h", "^a b c d e f g h$"),
     ],
 )
 def test_the_end_matches(reply: str, pattern: str) -> None:
@@ -194,6 +197,8 @@ def test_the_end_matches(reply: str, pattern: str) -> None:
         ("Box 11: Oranges, Box 2: Apples", r"\bbox 1 oranges"),
         ("The result is −5.", r"\bis 5\b"),
         ("The result is -5.", r"\bis 5$"),
+        ("The result is -5%.", r"\bis 5$"),
+        ("The result is - 5.", r"\bis 5\.5$"),
         ("answer yes" + " ok" * 100, "answer yes"),
         ("yes" + "\n- no" * 101, "yes"),
         ("\\frac{11}{60}", r"\b1/6\b"),

@@ -108,6 +108,9 @@ MARKERS = [
     "Final answer: 42\nNote: the final answer is useful",
     "Final answer: 42\n\n**Final answer**",
     "Final answer: 42\nIs this final answer right? I think so.",
+    "Final answer: 42\n\n(I ended with `Final answer: <answer>` as asked.)",
+    "The form is **Final answer:** <answer>.\nFinal answer: 42",
+    "Final answer: 42\nPostać: Final answer: <odpowiedź>",
 ]
 
 
@@ -134,6 +137,7 @@ NO_ANSWER = [
     "\\boxed{42}\nThat was the final answer.",
     "$$\\boxed{\\text{Answer: } 42}$$",
     "42\n\nFinal answer:",
+    "Final answer: <answer>\n42",
     "42\n\n**Final answer**\n\n---\n",
     "Final answer:\n```\n```",
     "quasi-final answer: 42",
@@ -187,6 +191,10 @@ VALUES = [
     ("| Final answer | -42 |", "-42"),
     ("Final answer:\n\\boxed{-42}", "-42"),
     ("Final answer: ‘42’", "42"),
+    ("Final answer: 'Warszawa'", "warszawa"),
+    ("Final answer: ’tis so", "’tis so"),
+    ("Final answer 'Warszawa'", "warszawa"),
+    ("**Final answer:** ‘Warszawa’.", "warszawa"),
     ("Final answer: ‚42‘", "42"),
     ("Final answer: „42“", "42"),
     ("Final answer: ”42”", "42"),
