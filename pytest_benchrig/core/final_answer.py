@@ -24,6 +24,7 @@ _MARKER = re.compile(
 )
 _PREFIX = re.compile(r"(?:[\W_]|(?<![^\s(*_])[0-9]{1,3}[.)](?=[ \t*_]))*")
 _LIST_MARK = re.compile(r"(?:[-*+•‣◦▪●–]|[0-9]{1,3}[.)]|\([0-9]{1,3}\))(?=[ \t])[ \t]+")
+_CODE_SPAN = re.compile(r"[*_]{0,3}(`+)([^`]+)\1[*_]{0,3}[.]?")
 _PLACEHOLDER = re.compile(
     rf"{_GAP}{_DRESS}<(?:your )?(?:final )?(?:answer|value|number|result|odpowied[zź])>",
     re.IGNORECASE,
@@ -253,6 +254,9 @@ def value_forms(text: str, *, quoted: bool) -> tuple[str, ...]:
     if not bare.strip():
         return ()
     forms = [raw]
+    span = _CODE_SPAN.fullmatch(raw)
+    if span:
+        forms.append(span[2].strip())
     stop_taken = False
     while True:
         before = bare

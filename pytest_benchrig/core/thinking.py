@@ -105,6 +105,12 @@ def _quoted(text: str, tag: _Tag) -> bool:
     return text[tag.start - 1 : tag.start] == "`" == text[tag.end : tag.end + 1]
 
 
+def _in_html_code(text: str, tag: _Tag) -> bool:
+    """Whether an HTML code span holds the tag and nothing else."""
+    before, after = text[max(0, tag.start - 6) : tag.start], text[tag.end : tag.end + 7]
+    return before.lower() == "<code>" and after.lower() == "</code>"
+
+
 class ReasoningParser:
     """Splits whole replies.
 
@@ -191,7 +197,7 @@ class _Walk:
         if self._code.in_block(tag.start):
             line = self._text[self._text.rfind("\n", 0, tag.start) + 1 : tag.start]
             return not (tag.closes and not self._code.well_formed and not line.strip())
-        return self._code.in_span(tag.start, tag.end)
+        return self._code.in_span(tag.start, tag.end) or _in_html_code(self._text, tag)
 
     def _close_of(self, tag: _Tag, index: int) -> int | None:
         candidates = self._closing.get(tag.name, [])

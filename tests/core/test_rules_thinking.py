@@ -49,6 +49,7 @@ ANSWERED = [
     "<think>a</think>Close it with `</think>`.\nFinal answer: 42",
     "<think>a</think>\n```xml\n<think>\n```\nFinal answer: 42",
     "<think>a</think>\n```xml\n</think>\n```\nFinal answer: 42",
+    "<code><think></code> opens, <CODE></think></CODE> closes.\nFinal answer: 42",
     "Use ``<think>`` and ``</think>``.\nFinal answer: 42",
     "````md\n```\n</think>\n```\n````\nFinal answer: 42",
     "~~~~\n<think>\n~~~~\nFinal answer: 42",
