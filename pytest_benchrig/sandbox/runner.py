@@ -127,9 +127,12 @@ class SandboxRunner:
 
         Raises:
             SandboxUnavailableError: No containment of the wanted level works here.
+            TypeError: One text instead of a list of assertions.
             ValueError: A time-out that is not positive.
             OSError: The processes could not be started.
         """
+        if isinstance(assertions, str):
+            raise TypeError("assertions must be a list of texts; put the one text into a list")
         launcher = self.probe()
         if isinstance(launcher, Unavailable):
             raise SandboxUnavailableError(launcher.reason, launcher.remedy)

@@ -285,6 +285,11 @@ def test_a_limit_must_be_positive(field: str) -> None:
             replace(Limits(), **settings)
 
 
+def test_one_text_is_no_list_of_assertions(runner: SandboxRunner) -> None:
+    with pytest.raises(TypeError, match="list of texts"):
+        runner.run(ADD, "assert add(1, 2) == 3")
+
+
 def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown sandbox level 'vm'"):
         SandboxRunner(level="vm")
