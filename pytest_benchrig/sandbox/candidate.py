@@ -81,11 +81,12 @@ class CandidatePeer(Peer):
     parity = 1
     source_name = SOURCE
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int = -1) -> None:
         super().__init__(fd)
         self._module = types.ModuleType(MODULE)
         self._names = _Names(self._module)
         self._count = 0
+        self.tell_of_functions()
         self._streams = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
         self._verbs: dict[str, Callable[[Any, list[Any]], Any]] = {
             "load": self._load,

@@ -17,6 +17,7 @@ from pytest_benchrig.sandbox.judging import JudgePeer
 from pytest_benchrig.sandbox.layouts import mro_of
 from pytest_benchrig.sandbox.names import Names, free_names
 from pytest_benchrig.sandbox.proxy import RemoteMeta, local_class
+from pytest_benchrig.sandbox.trees import walk
 
 _CHECK = "__benchrig_check__"
 _build_class = builtins.__build_class__
@@ -27,14 +28,15 @@ _issubclass = issubclass
 class Delegate:
     """The builtins of the assertions that differ from the interpreter's."""
 
-    def __init__(self, peer: JudgePeer, *, captured: bool) -> None:
+    def __init__(self, peer: JudgePeer) -> None:
         self.used = False
         self.names: Names
         self.importer: Callable[..., Any]
         self._peer = peer
-        self._captured = captured
         self._classes: dict[tuple[str, int, str], ast.ClassDef] = {}
         self._tests: list[Any] = []
+        self.builtins = self._builtins()
+        """The ``__builtins__`` of the assertions."""
 
     def mark(self) -> None:
         """Note that the outcome rests on the candidate's interpreter."""
@@ -42,13 +44,16 @@ class Delegate:
 
     def learn(self, tree: ast.Module, file: str) -> None:
         """Remember the classes of an assertion, in case one must be made over there."""
-        for node in ast.walk(tree):
+        for node in walk(tree):
             if isinstance(node, ast.ClassDef):
                 first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
                 self._classes[file, first, node.name] = node
 
-    def builtins(self) -> dict[str, Any]:
-        """The ``__builtins__`` of the assertions."""
+    def leave_printing(self) -> None:
+        """The assertions look at what is printed, which is the candidate's business."""
+        self.builtins["print"] = self._over_there("print")
+
+    def _builtins(self) -> dict[str, Any]:
         made = dict(vars(builtins))
         made.pop("breakpoint", None)
         made["__import__"] = lambda *args, **kwargs: self.importer(*args, **kwargs)
@@ -58,7 +63,7 @@ class Delegate:
         made["issubclass"] = self._is_subclass
         made["eval"] = lambda source, *spaces: self._evaluate("eval", source, *spaces)
         made["exec"] = lambda source, *spaces: self._evaluate("exec", source, *spaces)
-        for name in ("open", "input", "compile", *(("print",) if self._captured else ())):
+        for name in ("open", "input", "compile"):
             made[name] = self._over_there(name)
         return made
 

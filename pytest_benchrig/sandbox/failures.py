@@ -11,6 +11,7 @@ from typing import Any
 
 from pytest_benchrig.sandbox.faults import REFERENCE
 from pytest_benchrig.sandbox.proxy import RemoteMeta
+from pytest_benchrig.sandbox.trees import walk
 
 LEFT, RIGHT = "@left", "@right"
 """Names that hold the operands of the assertion being evaluated; no source can spell them."""
@@ -61,7 +62,7 @@ class Operands(ast.NodeTransformer):
         else:
             return [node]
         forget = ast.parse("left = right = None").body[0]
-        for name in ast.walk(forget):
+        for name in walk(forget):
             if isinstance(name, ast.Name):
                 name.id = f"@{name.id}"
         ast.copy_location(forget, node)

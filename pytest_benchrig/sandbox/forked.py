@@ -60,7 +60,8 @@ class Side:
         self._filter(False, PID_INSIDE)
         self._ceilings = ceilings()
         self._powerless = syscalls.Powerless()
-        self._peer: Any = (candidate.CandidatePeer if self._is_candidate else JudgePeer)(-1)
+        self._candidate = candidate.CandidatePeer() if self._is_candidate else None
+        self._judge = None if self._is_candidate else judge.Judge(JudgePeer())
 
     def _filter(self, allow_fork: bool, own_pid: int | None) -> seccomp.Filter:
         """The part of the filter that the zygote cannot put on itself, made ready once."""
@@ -118,9 +119,9 @@ class Side:
         self._limit_and_filter(wanted)
         sys.path += wanted["packages"]
         if self._is_candidate:
-            candidate.main(fds[0], self._peer)
+            candidate.main(fds[0], self._candidate)
         else:
-            judge.main(fds[0], fds[1], fds[2], self._peer)
+            judge.main(fds[0], fds[1], fds[2], self._judge)
 
     def _limit_and_filter(self, wanted: dict[str, Any]) -> None:
         if self._is_candidate and not self._nested:

@@ -10,7 +10,7 @@ from pytest_benchrig.sandbox import known
 from pytest_benchrig.sandbox.codec import TypeToken
 from pytest_benchrig.sandbox.containers import Registry, Shape
 from pytest_benchrig.sandbox.faults import REFERENCE
-from pytest_benchrig.sandbox.layouts import HELD, layout_of, mro_of
+from pytest_benchrig.sandbox.layouts import HELD, describe, layout_of, mro_of
 from pytest_benchrig.sandbox.pristine import BUILTINS
 from pytest_benchrig.sandbox.proxy import (
     Reference,
@@ -31,6 +31,8 @@ STUBBED = (types.FunctionType, types.CoroutineType)
 
 _STATE = BaseException.__dict__["__dict__"].__get__
 _KEPT_TUPLES = 512
+FIRST_HANDLE = 1
+"""The candidate's class of functions, which is never described on the wire."""
 
 
 class Holdings:
@@ -51,7 +53,7 @@ class Holdings:
         self._held: dict[int, Any] = {}
         self._owned: dict[int, list[Any]] = {}
         self._owned_ids: dict[int, int] = {}
-        self._next_handle = 1
+        self._next_handle = FIRST_HANDLE
         self._kept: dict[int, tuple[int, Any]] = {}
         self._kept_ids: dict[int, Any] = {}
         self._next_kept = self.parity + 2
@@ -59,6 +61,17 @@ class Holdings:
     def peer(self) -> Peer:
         """This side as what stand-ins talk through."""
         raise NotImplementedError
+
+    # what both sides know from the beginning
+
+    def tell_of_functions(self) -> None:
+        """Take the class of functions as described, which most answers need."""
+        self.described.add(self.own(types.FunctionType))
+
+    def be_told_of_functions(self) -> None:
+        """Build the stand-in of the other side's class of functions."""
+        described = describe(types.FunctionType)
+        self.class_of(FIRST_HANDLE, described.facts, [*described.bases])
 
     # what this side owns
 

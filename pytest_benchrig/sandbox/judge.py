@@ -27,6 +27,7 @@ from pytest_benchrig.sandbox.judging import ASSERTION_MODULE, JudgePeer
 from pytest_benchrig.sandbox.modules import PATHS, Modules
 from pytest_benchrig.sandbox.names import Names, Shadows
 from pytest_benchrig.sandbox.pledges import HELD
+from pytest_benchrig.sandbox.trees import walk
 from pytest_benchrig.sandbox.wire import PeerGone, ProtocolError, from_json
 
 SOLUTION = "solution.py"
@@ -40,39 +41,42 @@ Report = Callable[..., None]
 
 
 class Judge:
-    """One run: the candidate's end of the wire, and the namespace of the assertions."""
+    """One run: the candidate's end of the wire, and the namespace of the assertions.
 
-    def __init__(self, peer: JudgePeer, job: dict[str, Any], report: Report) -> None:
+    It can be made before there is a job, in the process from which that of the job is forked.
+    """
+
+    def __init__(self, peer: JudgePeer) -> None:
         self._peer = peer
+        self._delegate = Delegate(peer)
+        self._modules = Modules(peer, delegated=self._delegate.mark, candidate=self._lookup)
+        self._delegate.importer = self._modules
+        self._names = self._delegate.names = Names(
+            {"__name__": ASSERTION_MODULE, "__builtins__": self._delegate.builtins},
+            self._lookup,
+            self._modules.get,
+            {HELD: peer.pledges.held, CLASS_OF: self._delegate.class_of},
+        )
+
+    def _prepare(self, job: dict[str, Any], report: Report) -> None:
         self._report = report
         self._source: str = job["source"]
         self._texts: list[str] = job["assertions"]
         self._trees = [_parsed(text, _file(i)) for i, text in enumerate(self._texts)]
         self._entry_points: list[str] = job["entry_points"]
         words, written = _survey(tree for tree in self._trees if isinstance(tree, ast.Module))
-        self._delegate = Delegate(peer, captured=bool(words & _CAPTURING - {"print"}))
-        modules = Modules(
-            peer,
-            written=written,
-            words=words,
-            delegated=self._delegate.mark,
-            candidate=self._lookup,
-            site_packages=job["site_packages"],
-        )
-        self._by_reference = list(PATHS) if modules.files else []
-        self._delegate.importer = modules
-        self._names = self._delegate.names = Names(
-            {"__name__": ASSERTION_MODULE, "__builtins__": self._delegate.builtins()},
-            self._lookup,
-            modules.get,
-            {HELD: peer.pledges.held, CLASS_OF: self._delegate.class_of},
-        )
+        if words & _CAPTURING - {"print"}:
+            self._delegate.leave_printing()
+        self._modules.expect(words, written, site_packages=job["site_packages"])
+        self._by_reference = list(PATHS) if self._modules.files else []
 
     def _lookup(self, name: str) -> Any:
         return self._peer.request("lookup", [], name)
 
-    def run(self) -> None:
-        """Load the source and evaluate every assertion."""
+    def run(self, rpc_fd: int, job: dict[str, Any], report: Report) -> None:
+        """Load the source over the descriptor and evaluate every assertion."""
+        self._peer.fd = rpc_fd
+        self._prepare(job, report)
         if not self._load():
             return
         shadows = Shadows(self._names.candidates, self._entry_points)
@@ -160,7 +164,7 @@ def _survey(trees: Any) -> tuple[frozenset[str], frozenset[str]]:
     words: set[str] = set()
     written: set[str] = set()
     for tree in trees:
-        for node in ast.walk(tree):
+        for node in walk(tree):
             if isinstance(node, ast.Name):
                 words.add(node.id)
             elif isinstance(node, ast.Attribute):
@@ -192,8 +196,8 @@ def _stack_is_large() -> bool:
     return sys.platform == "linux" and resource.getrlimit(resource.RLIMIT_STACK)[0] > _STACK_BYTES
 
 
-def main(rpc_fd: int, report_fd: int, job_fd: int, peer: JudgePeer | None = None) -> None:
-    """Read the job, run it as a peer made ready before if given, report, and return."""
+def main(rpc_fd: int, report_fd: int, job_fd: int, ready: Judge | None = None) -> None:
+    """Read the job, run it with a judge made ready before if given, report, and return."""
     job = from_json(_read_all(job_fd).decode("ascii"))
     os.close(job_fd)
 
@@ -204,9 +208,8 @@ def main(rpc_fd: int, report_fd: int, job_fd: int, peer: JudgePeer | None = None
             data = data[os.write(report_fd, data) :]
 
     def work() -> None:
-        talking = JudgePeer(rpc_fd) if peer is None else peer
-        talking.fd = rpc_fd
-        Judge(talking, job, report).run()
+        judge = Judge(JudgePeer()) if ready is None else ready
+        judge.run(rpc_fd, job, report)
         report("end")
 
     sys.setrecursionlimit(_RECURSION)

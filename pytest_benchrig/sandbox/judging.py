@@ -56,7 +56,7 @@ class JudgePeer(Peer):
     trusting_receiver = True
     parity = 0
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int = -1) -> None:
         super().__init__(fd)
         self.decided = False
         """Whether an answer rests on the candidate's own word."""
@@ -66,6 +66,7 @@ class JudgePeer(Peer):
         """Why nothing can be asked any more."""
         self.pledges = Pledges()
         """The asserts that must have held."""
+        self.be_told_of_functions()
 
     def new_id(self) -> int:
         """An id that the candidate cannot foresee."""

@@ -36,6 +36,7 @@ SANDBOX_MODULES = tuple(
         "judging",
         "names",
         "modules",
+        "trees",
         "delegate",
         "failures",
         "judge",

@@ -169,30 +169,24 @@ class Modules:
 
     Args:
         peer: The way to the candidate.
-        written: Modules that an assertion assigns attributes of, so that both must see it.
-        words: All names in all assertions.
         delegated: Called when something is left to the candidate's interpreter.
         candidate: Finds a name of the candidate's own module.
-        site_packages: Whether installed packages may be imported, in the candidate.
     """
 
     def __init__(
         self,
         peer: JudgePeer,
         *,
-        written: frozenset[str],
-        words: frozenset[str],
         delegated: Callable[[], None],
         candidate: Callable[[str], Any],
-        site_packages: bool,
     ) -> None:
         self._peer = peer
-        self._written = written
-        self.files = bool(words & _FILES)
+        self._written: frozenset[str] = frozenset()
+        self.files = False
         """Whether the assertions use files, which are the candidate's."""
         self._delegated = delegated
         self._candidate = candidate
-        self._site_packages = site_packages
+        self._site_packages = False
         self._blends: dict[str, Any] = {
             "contextlib": self._contextlib,
             "decimal": self._decimal,
@@ -204,6 +198,20 @@ class Modules:
             **{name: self._by_argument(name) for name in _BY_ARGUMENT},
         }
         self._made: dict[str, Any] = {}
+
+    def expect(
+        self, words: frozenset[str], written: frozenset[str], *, site_packages: bool
+    ) -> None:
+        """Be told what the assertions do, before the first is evaluated.
+
+        Args:
+            words: All names in all assertions.
+            written: Modules that an assertion assigns attributes of, so that both must see it.
+            site_packages: Whether installed packages may be imported, in the candidate.
+        """
+        self._written = written
+        self.files = bool(words & _FILES)
+        self._site_packages = site_packages
 
     def __call__(
         self,

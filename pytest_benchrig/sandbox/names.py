@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from pytest_benchrig.sandbox.trees import walk
+
 _BUILTIN_NAMES = frozenset(vars(builtins))
 _DECIDING = frozenset(
     [
@@ -122,7 +124,7 @@ class Shadows:
 def _names_in(tree: ast.Module) -> tuple[set[str], set[str]]:
     used: set[str] = set()
     bound: set[str] = set()
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Name):
             (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -136,6 +138,6 @@ def free_names(tree: ast.AST) -> set[str]:
     """Names that a piece of code reads, without the builtins."""
     return {
         node.id
-        for node in ast.walk(tree)
+        for node in walk(tree)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     } - _BUILTIN_NAMES

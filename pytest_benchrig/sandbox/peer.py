@@ -53,7 +53,7 @@ class Peer(Holdings):
     by_reference: frozenset[str] = frozenset()
     """Tags of values that stay with their owner in this run, because they lead to its files."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int = -1) -> None:
         super().__init__()
         self.fd = fd
         self.active = 0

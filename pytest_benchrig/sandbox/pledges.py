@@ -12,6 +12,8 @@ from collections.abc import Collection, Iterator
 from types import TracebackType
 from typing import Any
 
+from pytest_benchrig.sandbox.trees import walk
+
 HELD = "@held"
 """The function that notes that an ``assert`` held; no source can spell its name."""
 
@@ -37,9 +39,9 @@ class Pledges:
         """Note the asserts of a string, and make those that must hold report that they did."""
         self._open.clear()
         self._dropped.clear()
-        for node in ast.walk(tree):
+        for node in walk(tree):
             if isinstance(node, ast.Assert):
-                names = frozenset(n.id for n in ast.walk(node.test) if isinstance(n, ast.Name))
+                names = frozenset(n.id for n in walk(node.test) if isinstance(n, ast.Name))
                 for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                     self._names[file, line] = names
         called = _called(tree)
@@ -102,13 +104,13 @@ class Pledges:
         self._open[self._count] = statement.lineno
         call = ast.Call(ast.Name(HELD, ast.Load()), [ast.Constant(self._count)], [])
         mark = ast.Expr(call)
-        for node in ast.walk(mark):
+        for node in walk(mark):
             ast.copy_location(node, statement)
         return mark
 
 
 def _about_something(statement: ast.Assert) -> bool:
-    return any(isinstance(node, ast.Name) for node in ast.walk(statement.test))
+    return any(isinstance(node, ast.Name) for node in walk(statement.test))
 
 
 def _own_scope(statement: ast.stmt) -> Iterator[ast.AST]:

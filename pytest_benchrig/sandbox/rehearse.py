@@ -45,8 +45,8 @@ _ASSERTIONS = [
 class _Prompted(JudgePeer):
     """A judge's end that has the candidate's end answer in the same thread."""
 
-    def __init__(self, fd: int, other: CandidatePeer) -> None:
-        super().__init__(fd)
+    def __init__(self, other: CandidatePeer) -> None:
+        super().__init__()
         self._other = other
 
     def _send(self, head: list[Any], roots: list[Any]) -> None:
@@ -65,7 +65,7 @@ def rehearse() -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             other = CandidatePeer(theirs.fileno())
-            Judge(_Prompted(ours.fileno(), other), job, _say).run()
+            Judge(_Prompted(other)).run(ours.fileno(), job, _say)
     sys.setrecursionlimit(depth)
     sys.modules.pop(MODULE, None)
     linecache.cache.pop(SOURCE, None)
