@@ -39,9 +39,9 @@ def properties(records: Sequence[Record]) -> list[tuple[str, str]]:
         return []
     last = records[-1]
     found = [
-        (f"benchrig.{name}", xml_text(_flat(getattr(last, name))))
+        (f"benchrig.{name}", _flat(value))
         for name in _FIELDS
-        if getattr(last, name) not in (None, "")
+        if (value := getattr(last, name)) is not None and value != ""
     ]
     judged = [r for r in records if r.passed is not None]
     if judged:
@@ -52,6 +52,8 @@ def properties(records: Sequence[Record]) -> list[tuple[str, str]]:
 
 
 def _flat(value: object) -> str:
+    if isinstance(value, str):
+        return xml_text(value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
