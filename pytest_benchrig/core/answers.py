@@ -134,10 +134,11 @@ def _limits(spec: AnswerSpec, text: str) -> tuple[str, str] | None:
     if spec.max_words is None and spec.min_words is None:
         return None
     words = count_words(text)
+    said = "1 word" if words == 1 else f"{words} words"
     if spec.max_words is not None and words > spec.max_words:
-        return "max_words", f"the answer has {words} words, at most {spec.max_words} are allowed"
+        return "max_words", f"the answer has {said}, at most {spec.max_words} are allowed"
     if spec.min_words is not None and words < spec.min_words:
-        return "min_words", f"the answer has {words} words, at least {spec.min_words} are required"
+        return "min_words", f"the answer has {said}, at least {spec.min_words} are required"
     return None
 
 

@@ -82,7 +82,7 @@ def test_word_limits_say_how_many_words_there_were() -> None:
     too_many = judge_answer(spec, "one two three four")
     assert too_many.detail == "the answer has 4 words, at most 3 are allowed"
     too_few = judge_answer(spec, "one")
-    assert too_few.detail == "the answer has 1 words, at least 2 are required"
+    assert too_few.detail == "the answer has 1 word, at least 2 are required"
 
 
 def test_a_truncated_reply_with_a_complete_marked_answer_is_right() -> None:

@@ -148,11 +148,12 @@ def test_facts(facts: tuple[str, ...], reply: str, right: bool) -> None:
 )
 def test_words_are_counted(reply: str, words: int) -> None:
     spec = AnswerSpec("regex", "x", ("(?s).*",), min_words=words + 1)
+    said = "1 word" if words == 1 else f"{words} words"
     detail = judge_answer(spec, reply).detail
-    assert detail == f"the answer has {words} words, at least {words + 1} are required"
+    assert detail == f"the answer has {said}, at least {words + 1} are required"
     exact = AnswerSpec("regex", "x", ("(?s).*",), min_words=words, max_words=words)
     assert judge_answer(exact, reply).passed
     if words:
         short = AnswerSpec("regex", "x", ("(?s).*",), max_words=words - 1)
         detail = judge_answer(short, reply).detail
-        assert detail == f"the answer has {words} words, at most {words - 1} are allowed"
+        assert detail == f"the answer has {said}, at most {words - 1} are allowed"
