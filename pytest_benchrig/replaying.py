@@ -78,6 +78,8 @@ def refuse_other_fingerprint(active: Active) -> None:
     from pytest_benchrig.core.fingerprint import differences, refusal, refused
     from pytest_benchrig.environment import run_header
 
+    if not active.earlier.run.records:
+        return  # cut off before anything was measured, perhaps in its header
     found = differences(active.earlier.run.run, run_header(active), targets=())
     stopped = refused(found, active.settings.allow_difference)
     if stopped:

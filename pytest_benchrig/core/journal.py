@@ -16,6 +16,7 @@ from pytest_benchrig.core.generation import JsonValue
 from pytest_benchrig.core.record import Record
 
 JOURNAL_SCHEMA = 1
+_HEADER_START = '{"benchrig_journal":'
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,9 @@ def load_journal(text: str) -> Journal:
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as problem:
+            if not position and len(lines) == 1 and line.startswith(_HEADER_START):
+                warnings.append(f"line {number}, the header, is torn: nothing was kept after it")
+                continue
             if not position:
                 raise ValueError(f"line {number}: not JSON: {problem}") from None
             if position == len(lines) - 1:

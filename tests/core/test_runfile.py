@@ -178,6 +178,13 @@ def test_what_is_no_journal(text: str, message: str) -> None:
         load_journal(text)
 
 
+def test_a_journal_cut_in_its_header_loads_as_one_without_records() -> None:
+    text = journal(reply("a", passed=True))
+    found = load_run(text[:30])
+    assert found.records == ()
+    assert "the header, is torn" in found.warnings[0]
+
+
 def test_a_journal_without_its_header_loads_with_a_warning() -> None:
     found = load_run(record_line(reply("a", passed=True)))
     assert [r.task_id for r in found.records] == ["a"]

@@ -199,6 +199,26 @@ def benchrig_generation(request, benchrig_generation):
     assert len(kept["records"]) == 2
 
 
+def test_a_full_disk_leaves_a_journal_that_resumes(project: Project, server: Server) -> None:
+    room = "(12_000, 12_000)"
+    limit = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, {room})\n"
+    project.write("conftest.py", limit)
+
+    full = project.run("-p", "no:cacheprovider")
+    project.write("conftest.py", "")
+    (journal,) = journals(project)
+    asked = len(server.answers.requests)
+    result = project.run("--benchrig-resume", str(journal))
+
+    full.assert_outcomes(passed=2)
+    assert full.ret == pytest.ExitCode.TESTS_FAILED
+    full.stdout.fnmatch_lines(["*Scores:*", "*WARNING*the journal could not be written*"])
+    kept = journal.read_text("utf-8").count("\n") - 1
+    assert kept < 2, "the second record did not fit"
+    result.assert_outcomes(passed=2)
+    assert len(server.answers.requests) - asked == 2 - kept
+
+
 def test_a_journal_made_under_other_conditions_is_not_continued(project: Project) -> None:
     project.run()
     journal = str(journals(project)[0])

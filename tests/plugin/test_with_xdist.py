@@ -57,12 +57,12 @@ def test_a_crashed_worker_leaves_an_error_record(project: Project) -> None:
     project.write(
         "conftest.py",
         """
-import os, pytest
+import os, pytest, signal
 
 @pytest.fixture
 def benchrig_generation(request, benchrig_generation):
     if "sum" in request.node.name:
-        os._exit(3)
+        os.kill(os.getpid(), signal.SIGKILL)
     return benchrig_generation
 """,
     )
