@@ -5,7 +5,8 @@ Usage: ``python benchmarks/parallel.py [--repeat 3] [--embedded]``
 The same small scenario set is run in turn without workers and with two: against the scripted
 server, whose token rate is known and which answers any number of requests side by side, or on the
 embedded engine with two slots (needs the extra ``embedded``). Per pair of runs the ratio of the
-decode rate is taken, which must stay 1, and of the time from the first answer's start to the last
+decode rate is taken, among answers that the other worker wants meanwhile, which must stay 1. In
+sessions of answers alone it is the ratio of the time from the first answer's start to the last
 one's end, which must fall towards 0.5. The answers of the embedded engine can only get faster where
 processor cores are idle with one request.
 """
@@ -60,7 +61,7 @@ def scenarios(speeds: int, answers: int) -> dict[str, list[dict[str, Any]]]:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """One run: median decode rate (tokens/s) and TTFT (s), the answers' wall time (s), flags."""
+    """One way to run: median decode rate (tokens/s) and TTFT (s), the answers' wall time (s)."""
 
     rate: float
     ttft: float
@@ -68,11 +69,23 @@ class Figures:
     concurrent_speeds: int
 
 
-def run(folder: Path, workers: int, words: Sequence[str]) -> Figures:
-    """One session in a process of its own.
+def measure(folder: Path, workers: int, words: Sequence[str]) -> Figures:
+    """Both sessions with that many workers."""
+    speeds = [r for r in session(folder, workers, words) if r["suite"] == "speed"]
+    answers = session(folder, workers, [*words, "--benchrig-suite", "answers"])
+    return Figures(
+        rate=statistics.median(r["eval_tok_per_sec"] for r in speeds),
+        ttft=statistics.median(r["ttft_sec"] for r in speeds),
+        wall=wall_time(answers),
+        concurrent_speeds=sum(r["concurrent"] for r in speeds),
+    )
+
+
+def session(folder: Path, workers: int, words: Sequence[str]) -> list[dict[str, Any]]:
+    """The measured records of one session in a process of its own.
 
     Raises:
-        RuntimeError: It left no run file of its own; the message holds what pytest said.
+        RuntimeError: It left no run file, or requests failed; the message holds why.
     """
     latest = folder / "results/latest.json"
     latest.unlink(missing_ok=True)
@@ -91,19 +104,13 @@ def run(folder: Path, workers: int, words: Sequence[str]) -> Figures:
     failed = [r["error"] for r in records if r["outcome"] == "error"]
     if failed:
         raise RuntimeError(f"{len(failed)} requests failed, the first: {failed[0]}")
-    speeds = [r for r in records if r["suite"] == "speed"]
-    return Figures(
-        rate=statistics.median(r["eval_tok_per_sec"] for r in speeds),
-        ttft=statistics.median(r["ttft_sec"] for r in speeds),
-        wall=wall_time([r for r in records if r["suite"] == "answers"]),
-        concurrent_speeds=sum(r["concurrent"] for r in speeds),
-    )
+    return records
 
 
 def wall_time(records: Sequence[Mapping[str, Any]]) -> float:
     """Seconds from the first record's start to the last one's end."""
     starts = [datetime.fromisoformat(r["started_at"]).timestamp() for r in records]
-    ends = [start + r["total_time_sec"] for start, r in zip(starts, records, strict=True)]
+    ends = [start + float(r["total_time_sec"]) for start, r in zip(starts, records, strict=True)]
     return max(ends) - min(starts)
 
 
@@ -148,7 +155,7 @@ def main() -> None:
             (folder / "scenarios" / file).write_text(json.dumps(entries))
         for _ in range(chosen.repeat):
             for workers, found in taken.items():
-                found.append(run(folder, workers, words))
+                found.append(measure(folder, workers, words))
     if not chosen.embedded:
         show(f"the server's true rate is {TRUE_RATE:g} t/s")
     for name, unit in (("rate", "t/s"), ("ttft", "s"), ("wall", "s")):
