@@ -25,6 +25,17 @@ USER_AGENT = f"pytest-benchrig/{__version__}"
 _VERSION_END = re.compile(r"/v\d+\Z")
 
 
+@functools.lru_cache(maxsize=64)
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """A server's address, taken apart once; its text forms never show credentials.
@@ -111,13 +122,7 @@ class Endpoint:
     @property
     def is_loopback(self) -> bool:
         """Whether the server is this machine by its loopback address."""
-        if self.host.lower() == "localhost" or self.host.lower().endswith(".localhost"):
-            return True
-        try:
-            address = ipaddress.ip_address(self.host)
-        except ValueError:
-            return False
-        return address.is_loopback or address.is_unspecified
+        return _is_loopback(self.host.lower())
 
     @property
     def root(self) -> str:

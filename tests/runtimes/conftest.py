@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from pytest_benchrig.runtimes.ollama import OllamaRuntime
 from pytest_benchrig.runtimes.scripted import ScriptedServer, scripted_server
-from tests.runtimes.routed import Answer, RoutedServer, ollama_routes
+from tests.runtimes.routed import Answer, Routed, RoutedServer, ollama_routes
 from tests.runtimes.support import Canned, CannedFactory, CannedServer, Opener, capture
 
 # No test may depend on how busy the machine is.
@@ -55,7 +55,7 @@ def opened() -> Iterator[Opener]:
 
 
 @pytest.fixture
-def routed() -> Iterator[Callable[[Mapping[str, Answer]], RoutedServer]]:
+def routed() -> Iterator[Routed]:
     """``routed(routes)`` starts a server that answers by path."""
     servers: list[RoutedServer] = []
 
@@ -69,9 +69,7 @@ def routed() -> Iterator[Callable[[Mapping[str, Answer]], RoutedServer]]:
 
 
 @pytest.fixture
-def ollama(
-    routed: Callable[[Mapping[str, Answer]], RoutedServer], opened: Opener
-) -> Callable[..., tuple[OllamaRuntime, RoutedServer]]:
+def ollama(routed: Routed, opened: Opener) -> Callable[..., tuple[OllamaRuntime, RoutedServer]]:
     """``ollama(chat)``: a runtime whose server answers chats with this, and all else as Ollama."""
 
     def make(chat: Answer | str | None = None, **routes: Answer) -> Any:

@@ -41,6 +41,10 @@ class RoutedServer(TestServer):
         return answer if isinstance(answer, Canned) else answer(body)
 
 
+Routed = Callable[[Mapping[str, Answer]], RoutedServer]
+"""The fixture ``routed``: ``routed(routes)`` starts a server that answers by path."""
+
+
 def text(body: str, server: str = "") -> Canned:
     """A plain text response."""
     data = body.encode()

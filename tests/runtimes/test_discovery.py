@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from pytest_benchrig.runtimes.identify import identify
 from tests.runtimes.routed import (
     HANG,
     Answer,
-    RoutedServer,
+    Routed,
     foundry_routes,
     llamacpp_routes,
     lookalike_routes,
@@ -26,8 +26,6 @@ from tests.runtimes.routed import (
     text,
 )
 from tests.runtimes.support import Canned, as_json, capture, http
-
-Routed = Callable[[Mapping[str, Answer]], RoutedServer]
 
 
 def models(*names: str, owner: str | None = None) -> Canned:

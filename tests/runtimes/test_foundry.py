@@ -12,10 +12,9 @@ import pytest
 from pytest_benchrig.core.generation import ModelInfo, RuntimeFault
 from pytest_benchrig.core.timing import timings_of
 from pytest_benchrig.runtimes.foundry import FoundryRuntime
-from tests.runtimes.routed import Answer, RoutedServer, foundry_routes
+from tests.runtimes.routed import Answer, Routed, foundry_routes
 from tests.runtimes.support import Canned, Opener, as_json, ask, capture
 
-Routed = Callable[[Mapping[str, Answer]], RoutedServer]
 CHAT = "POST /v1/chat/completions"
 LOADED = capture("foundry-local/18c-loaded")
 NONE_LOADED = as_json([])

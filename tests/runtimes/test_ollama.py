@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -16,10 +15,8 @@ from pytest_benchrig.core.generation import (
 from pytest_benchrig.runtimes.ollama import OllamaRuntime
 from pytest_benchrig.runtimes.ollama_request import body_of, wire_messages
 from tests.runtimes.ollama_lines import CHAT, FIGURES, NDJSON, TOOL, last, lines, piece
-from tests.runtimes.routed import Answer, RoutedServer
+from tests.runtimes.routed import Routed
 from tests.runtimes.support import Canned, Opener, as_json, ask, capture, http
-
-Routed = Callable[[Mapping[str, Answer]], RoutedServer]
 
 
 class TestRequests:

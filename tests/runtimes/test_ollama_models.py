@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -17,10 +16,13 @@ from pytest_benchrig.core.generation import (
 from pytest_benchrig.runtimes.ollama import OllamaRuntime
 from pytest_benchrig.runtimes.ollama_models import fewest_tokens, normalise, same_name
 from tests.runtimes.ollama_lines import lines
-from tests.runtimes.routed import HANG, Answer, RoutedServer, lookalike_routes, ollama_routes
+from tests.runtimes.routed import (
+    HANG,
+    Routed,
+    lookalike_routes,
+    ollama_routes,
+)
 from tests.runtimes.support import Canned, Opener, as_json, capture
-
-Routed = Callable[[Mapping[str, Answer]], RoutedServer]
 
 
 class TestModels:

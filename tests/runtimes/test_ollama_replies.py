@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -21,10 +20,8 @@ from pytest_benchrig.core.timing import timings_of
 from pytest_benchrig.runtimes.ollama import OllamaRuntime
 from pytest_benchrig.runtimes.ollama_reply import argument_texts, engine_timings_of
 from tests.runtimes.ollama_lines import CHAT, FIGURES, TOOL, last, lines, piece
-from tests.runtimes.routed import Answer, RoutedServer, lookalike_routes
+from tests.runtimes.routed import Routed, lookalike_routes
 from tests.runtimes.support import Canned, Opener, ask, capture, http
-
-Routed = Callable[[Mapping[str, Answer]], RoutedServer]
 
 
 class TestReplies:

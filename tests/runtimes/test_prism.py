@@ -10,10 +10,9 @@ import pytest
 from pytest_benchrig.core.generation import Placement, RuntimeFault
 from pytest_benchrig.core.timing import timings_of
 from pytest_benchrig.runtimes.prism import PrismRuntime
-from tests.runtimes.routed import Answer, RoutedServer, prism_routes
+from tests.runtimes.routed import Answer, Routed, prism_routes
 from tests.runtimes.support import Canned, Opener, as_json, ask, capture, http
 
-Routed = Callable[[Mapping[str, Answer]], RoutedServer]
 CHAT = "POST /v1/chat/completions"
 MODEL = "smollm2-int4"
 

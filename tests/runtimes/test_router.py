@@ -10,7 +10,7 @@ import pytest
 from pytest_benchrig.core.generation import RuntimeFault
 from pytest_benchrig.runtimes import llamacpp
 from pytest_benchrig.runtimes.llamacpp import LlamaCppRuntime
-from tests.runtimes.routed import Answer, RoutedServer
+from tests.runtimes.routed import Answer, Routed, RoutedServer
 from tests.runtimes.support import (
     GOOD,
     Canned,
@@ -64,7 +64,6 @@ class Router:
         return as_json({"choices": [{"message": {"content": "Hi"}, "finish_reason": "length"}]})
 
 
-Routed = Callable[[Mapping[str, Answer]], RoutedServer]
 Make = Callable[..., tuple[LlamaCppRuntime, RoutedServer]]
 
 
