@@ -8,6 +8,7 @@ sense in the one that runs the code, so what an assertion does with them happens
 from __future__ import annotations
 
 import importlib
+import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -125,6 +126,10 @@ _BY_ARGUMENT = {
     "typing": ("get_type_hints",),
     "types": ("new_class",),
 }
+_CURRENT = {"format_exc": "format_exception", "print_exc": "print_exception"}
+"""What acts on the exception that is being handled, here, and the same for one that is given."""
+
+_WATCHING = ("assertLogs", "assertNoLogs", "assertWarns", "assertWarnsRegex")
 _CONTEXTS = frozenset(("getcontext", "setcontext", "localcontext"))
 
 
@@ -194,6 +199,7 @@ class Modules:
             "os.path": lambda name: self._some("os.path", name, _PATH_LOCAL, {}),
             "random": self._random,
             "sys": lambda name: self._some("sys", name, _SYS_LOCAL, {}),
+            "traceback": self._traceback,
             "unittest": self._unittest,
             **{name: self._by_argument(name) for name in _BY_ARGUMENT},
         }
@@ -306,7 +312,31 @@ class Modules:
     def _unittest(self, name: str) -> Any:
         if name == "mock":
             return self.get("unittest.mock")
-        return getattr(importlib.import_module("unittest"), name)
+        found = getattr(importlib.import_module("unittest"), name)
+        if name != "TestCase":
+            return found
+
+        def there(method: str) -> Callable[..., Any]:
+            return lambda _, *args, **kwargs: getattr(self._remote("unittest", name)(), method)(
+                *args, **kwargs
+            )
+
+        # Logs and warnings come up in the interpreter that runs the code.
+        return type(name, (found,), {method: there(method) for method in _WATCHING})
+
+    def _traceback(self, name: str) -> Any:
+        remote = self._remote("traceback", name)
+        if name not in _CURRENT:
+            return remote
+
+        def current(*args: Any, **kwargs: Any) -> Any:
+            fault = sys.exc_info()[1]
+            if fault is None:
+                return remote(*args, **kwargs)
+            whole = self._remote("traceback", _CURRENT[name])(fault, *args, **kwargs)
+            return "".join(whole) if name == "format_exc" else whole
+
+        return current
 
     def _random(self, name: str) -> Any:
         if "random" in self._written:

@@ -18,6 +18,9 @@ HELD = "@held"
 """The function that notes that an ``assert`` held; no source can spell its name."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_EXPECTING = frozenset(("suppress", "assertRaises", "assertRaisesRegex", "raises"))
+"""Context managers whose purpose is an exception in the block."""
+
 _WITH = (ast.With, ast.AsyncWith)
 
 
@@ -90,7 +93,7 @@ class Pledges:
             marked.append(statement)
             if not certain:
                 continue
-            if isinstance(statement, _WITH):
+            if isinstance(statement, _WITH) and not _ends_early(statement):
                 self._oblige(statement.body)
             elif isinstance(statement, ast.Assert) and not top and _about_something(statement):
                 marked.append(self._mark(statement))
@@ -111,6 +114,16 @@ class Pledges:
 
 def _about_something(statement: ast.Assert) -> bool:
     return any(isinstance(node, ast.Name) for node in walk(statement.test))
+
+
+def _ends_early(statement: ast.With | ast.AsyncWith) -> bool:
+    """Whether the block says itself that it may not run to its end."""
+    return any(
+        isinstance(node, ast.Name | ast.Attribute)
+        and (node.id if isinstance(node, ast.Name) else node.attr) in _EXPECTING
+        for item in statement.items
+        for node in walk(item.context_expr)
+    )
 
 
 def _own_scope(statement: ast.stmt) -> Iterator[ast.AST]:
