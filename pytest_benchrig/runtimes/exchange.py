@@ -81,7 +81,7 @@ class Exchange:
         self._reply = reply
         self._parser: Parser = PARSERS[framing]()
         self._hints = END_HINTS[framing]
-        self._tail = EVENT_TAILS[framing]
+        self._tails = EVENT_TAILS[framing]
         self._media_types = media_types
         self._reader = ResponseReader()
         self._progress = Progress(
@@ -184,7 +184,7 @@ class Exchange:
         connection.wait_at_most(min(_IDLE_NS, self._progress.deadline_ns - now_ns()))
         try:
             while True:
-                room = connection.collect(backlog, self._tail, look_ns, room)
+                room = connection.collect(backlog, self._tails, look_ns, room)
                 data, _, ns, _, _ = backlog[-1]
                 if data.endswith(_LAST_CHUNK) or not data or room < 0:
                     break

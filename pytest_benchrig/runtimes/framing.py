@@ -27,9 +27,12 @@ END_HINTS: Mapping[Framing, tuple[bytes, ...]] = {
 """Bytes that the last event of a stream holds; others may hold them too."""
 
 
-EVENT_TAILS: Mapping[Framing, bytes] = {"sse": b"}\n\n\r\n", "ndjson": b"}\n\r\n"}
-"""How a segment ends that holds whole events, each in an HTTP chunk: another will follow, or the
-last chunk. What ends otherwise is looked at more closely."""
+EVENT_TAILS: Mapping[Framing, tuple[bytes, ...]] = {
+    "sse": (b"}\n\n\r\n", b"}\n\n", b"}\r\n\r\n\r\n", b"}\r\n\r\n"),
+    "ndjson": (b"}\n\r\n",),
+}
+"""How a segment ends that holds whole events, in HTTP chunks or not, the usual way first: another
+will follow, or the end of the body. What ends otherwise is looked at more closely."""
 
 
 class Parser(Protocol):

@@ -110,15 +110,17 @@ class Connection:
         ns = now_ns()
         return data, [], ns, 0, ns
 
-    def collect(self, backlog: list[Raw], tail: bytes, until_ns: int, room: int) -> int:
-        """Keep reads in ``backlog`` as long as they end with ``tail``; the last one kept does not.
+    def collect(
+        self, backlog: list[Raw], tails: tuple[bytes, ...], until_ns: int, room: int
+    ) -> int:
+        """Keep reads in ``backlog`` as long as they end with a tail; the last one kept does not.
 
         As :meth:`receive` in a loop, for the time between tokens: what is done here for each of
         them runs on cold caches and costs ten times what it costs in a row.
 
         Args:
             backlog: Gets the reads.
-            tail: How a segment ends that is followed by another.
+            tails: How segments end that are followed by another.
             until_ns: A read after this time is the last.
             room: So many bytes may come; the read that exceeds them is the last.
 
@@ -135,7 +137,7 @@ class Connection:
                 raw = self.receive()
                 keep(raw)
                 room -= len(raw[0])
-                if not raw[0].endswith(tail) or raw[2] > until_ns or room < 0:
+                if not raw[0].endswith(tails) or raw[2] > until_ns or room < 0:
                     return room
         recvmsg, clock_ns, wall_ns = self._sock.recvmsg, now_ns, time.time_ns
         while True:
@@ -143,7 +145,7 @@ class Connection:
             ns = clock_ns()
             keep((data, ancillary, ns, wall_ns(), clock_ns()))
             room -= len(data)
-            if not data.endswith(tail) or ns > until_ns or room < 0:
+            if not data.endswith(tails) or ns > until_ns or room < 0:
                 return room
 
     def segment(self, raw: Raw) -> Segment:

@@ -26,8 +26,8 @@ from pytest_benchrig.runtimes.transport import Connection
 collect = Connection.collect
 state = {"item": "", "reads": 0}
 
-def deadly(connection, backlog, tail, until_ns, room):
-    room = collect(connection, backlog, b"no read ends so", until_ns, room)
+def deadly(connection, backlog, tails, until_ns, room):
+    room = collect(connection, backlog, (b"no read ends so",), until_ns, room)
     if "deadly" in state["item"] and b'"content":"' in backlog[-1][0]:
         state["reads"] += 1
         if state["reads"] == 3:
