@@ -153,6 +153,7 @@ def most_shown(generation: Generation) -> int:
     return (
         len(_shown(generation).encode("utf-8", "replace"))
         + len(generation.marks.arrivals)
+        + generation.marks.blank_tail
         + UNSHOWN_TOKENS * (1 + len(generation.tool_calls))
     )
 

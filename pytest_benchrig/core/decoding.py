@@ -97,9 +97,11 @@ def decode(sheet: Sheet, generation: Generation) -> None:
 
 
 def _shown_tokens(generation: Generation) -> int | None:
-    """The server's count without the thinking that it hides, which no arrival stands for."""
+    """The server's count without what no arrival stands for: hidden thinking, a blank tail."""
     n = generation.usage.completion_tokens
-    return None if n is None else n - hidden_thinking(generation)
+    if n is None:
+        return None
+    return max(0, n - hidden_thinking(generation) - generation.marks.blank_tail)
 
 
 def _decoded_after_first(arrivals: Sequence[Arrival], n: int, finish_reason: str) -> float:

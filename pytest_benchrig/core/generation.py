@@ -117,6 +117,8 @@ class TimingMarks:
         kernel_stamps: Whether arrivals carry the kernel's stamp of the segment.
         coalesced: Several events came in one read after a gap, so single gaps are not exact.
         retry_wait_ns: Time spent waiting on 429 or 503 before ``start_ns``; in no other figure.
+        blank_tail: Empty events after the last token: tokens that show nothing, such as the end
+            token again and again where the server was asked to ignore it.
     """
 
     start_ns: int
@@ -127,6 +129,7 @@ class TimingMarks:
     kernel_stamps: bool = False
     coalesced: bool = False
     retry_wait_ns: int = 0
+    blank_tail: int = 0
 
     @property
     def first_token_ns(self) -> int | None:

@@ -123,8 +123,13 @@ class ChatReply(Reply):
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             delta = choice.get("message")
+        before = len(self.arrivals)
         if isinstance(delta, dict):
             self._message(ns, delta)
+        if len(self.arrivals) > before:
+            self.blank_tail = 0
+        elif before and isinstance(delta, dict) and delta.get("content") == "":
+            self.blank_tail += not choice.get("finish_reason")
         self._finish(choice.get("finish_reason"))
 
     def _finish(self, reason: JsonValue) -> None:

@@ -104,6 +104,7 @@ class Progress:
                 kernel_stamps=self._kernel and self.headers_ns is not None,
                 coalesced=self._coalesced,
                 retry_wait_ns=self._waited_ns,
+                blank_tail=self._reply.blank_tail,
             )
         )
 

@@ -45,6 +45,7 @@ class Reply:
     Attributes:
         complete: The server said that the reply is finished (finish reason, ``done: true``).
         ended: Nothing of interest can follow (``[DONE]``, ``done: true``).
+        blank_tail: Empty events since the last token.
         body: A reply that came in one piece, byte for byte; set before :meth:`whole` is called.
     """
 
@@ -60,6 +61,7 @@ class Reply:
         self.ended = False
         self.body = b""
         self.arrivals: list[Arrival] = []
+        self.blank_tail = 0
         self.finish_reason = ""
         self.usage = Usage()
         self.engine_timings: EngineTimings | None = None

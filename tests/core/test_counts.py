@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -122,6 +123,16 @@ def test_hidden_thinking_is_no_part_of_the_rate_nor_of_the_prefill() -> None:
     assert timings.prefill_eff_tok_per_sec is None
     assert "thought unseen" in timings.unmeasured["prefill_eff_tok_per_sec"]
     assert not timings.usage_estimated
+
+
+def test_a_blank_tail_is_counted_and_in_no_rate() -> None:
+    plain = reply(Usage(50, 420, 0))
+    blank = dataclasses.replace(plain, marks=dataclasses.replace(plain.marks, blank_tail=400))
+    timings = timings_of(blank, REQUEST)
+    assert timings.completion_tokens == 420
+    assert timings.eval_tok_per_sec == pytest.approx(100.0)
+    assert timings.flags == ()
+    assert "usage_refused" in timings_of(plain, REQUEST).flags
 
 
 def test_hidden_thinking_has_its_share() -> None:

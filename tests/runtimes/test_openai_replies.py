@@ -174,3 +174,14 @@ def test_whatever_json_comes_is_taken_or_named(
         reply.whole({"choices": [{"message": delta}], "usage": value})
     marks = TimingMarks(0, 10, tuple(reply.arrivals))
     timings_of(reply.generation(marks))
+
+
+def test_empty_events_after_the_last_token_are_tokens_that_show_nothing(
+    canned: CannedFactory, opened: Opener
+) -> None:
+    """An end token that the server was asked to ignore comes again and again, as no text."""
+    words = [chunk("a"), chunk(""), chunk(" b"), chunk(" c")]
+    events = [chunk("", role="assistant"), *words, *[chunk("")] * 5, chunk("", finish="length")]
+    generation = opened(OpenAIRuntime, canned(Canned(framed(*events, DONE))).url).generate(ask())
+    assert generation.marks.blank_tail == 5
+    assert len(generation.marks.arrivals) == 3
