@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_benchrig.core.runfile import RunFile, load_run, merge_runs
+from pytest_benchrig.core.compare import compare
+from pytest_benchrig.core.runfile import RunFile, load_run, merge_runs, with_decisions
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "report",
         help="render every report again from run files or journals",
         description="Render reports from stored runs, byte for byte as when they were made; "
-        "several runs become one comparison.",
+        "several runs stand side by side, and the later ones are compared with the first.",
     )
     report.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run file or journal")
     report.add_argument(
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parser.parse_args(arguments)
     try:
         runs = [_read(path) for path in parsed.runs]
-        run = runs[0] if len(runs) == 1 else merge_runs(runs)
+        run = runs[0] if len(runs) == 1 else _merged(runs)
         _show(run)
         sys.stdout.flush()
         if parsed.output_dir is not None:
@@ -53,6 +54,19 @@ def _read(path: Path) -> RunFile:
         return load_run(path.read_text("utf-8"))
     except ValueError as problem:
         raise ValueError(f"{path}: {problem}") from None
+
+
+def _merged(runs: Sequence[RunFile]) -> RunFile:
+    """All runs side by side; each that shares a target with the first is compared with it."""
+    first, *others = runs
+    known = {record.target for record in first.records}
+    name = str(first.run.get("id") or "the first run")
+    comparisons = [
+        compare(first, other, name=name).to_json()
+        for other in others
+        if any(record.target in known for record in other.records)
+    ]
+    return with_decisions(merge_runs(runs), [], comparisons)
 
 
 def _show(run: RunFile) -> None:

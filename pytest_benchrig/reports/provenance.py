@@ -12,7 +12,18 @@ from pytest_benchrig.core.runfile import RunFile
 
 
 def provenance(run: RunFile) -> list[str]:
-    """A line on the machine, and one for each target; none where the run does not tell."""
+    """A line on the machine, and one for each target; none where the run does not tell.
+
+    Runs that were merged tell their own, each under its id.
+    """
+    merged = run.run.get("merged")
+    if isinstance(merged, list):
+        return [
+            f"{block.get('id') or f'run {number}'}: {line}"
+            for number, block in enumerate(merged, 1)
+            if isinstance(block, Mapping)
+            for line in provenance(RunFile(block))
+        ]
     lines = []
     environment = run.run.get("environment")
     if isinstance(environment, Mapping) and (machine := ", ".join(_machine(environment))):

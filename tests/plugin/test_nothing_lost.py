@@ -144,6 +144,39 @@ def test_reports_are_rendered_again_byte_for_byte(project: Project) -> None:
     assert "openai:demo" in done.stdout
 
 
+def test_several_runs_become_one_comparison(project: Project, server: Server) -> None:
+    entry = json.loads((project.pytester.path / "scenarios/reasoning.json").read_text("utf-8"))[0]
+    project.write("scenarios/reasoning.json", [{**entry, "id": f"sum{n}"} for n in range(7)])
+    project.run("--benchrig-json", "right.json")
+    server.answers.by_text["two plus three"] = "Final answer: 6"
+    project.run("--benchrig-json", "wrong.json")
+    words = [sys.executable, "-m", "pytest_benchrig", "report"]
+
+    done = subprocess.run(
+        [*words, "right.json", "wrong.json", "--output-dir", "merged"],
+        cwd=project.pytester.path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    again = subprocess.run(
+        [*words, "merged/run.json", "--output-dir", "again"],
+        cwd=project.pytester.path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    first, second = (project.results(name)["run"]["id"] for name in ("right.json", "wrong.json"))
+    merged = project.results("merged/run.json")
+    assert [card["target"] for card in merged["scorecards"]] == [
+        f"openai:demo @ {first}", f"openai:demo @ {second}",
+    ]  # fmt: skip
+    (compared,) = merged["run"]["comparisons"]
+    verdicts = {row["metric"]: row["change"] for row in compared["rows"]}
+    assert (compared["baseline"], verdicts["reasoning_accuracy"]) == (first, "worse")
+    assert f"{second}: machine: " in done.stdout
+    assert "lost: reasoning/sum0" in done.stdout
+    assert again.stdout.replace("again/", "merged/") == done.stdout
+    for name in ("run.json", "SUMMARY.md", "scorecards.csv", "report.html"):
+        here = project.pytester.path
+        assert (here / "merged" / name).read_bytes() == (here / "again" / name).read_bytes()
+
+
 def test_a_file_that_is_no_run_is_one_clear_line(project: Project) -> None:
     project.write("not-a-run.json", "[1, 2")
 
