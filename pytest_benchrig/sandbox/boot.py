@@ -6,10 +6,16 @@ this folder as ``pytest_benchrig.sandbox`` and no other part of the package or o
 
 from __future__ import annotations
 
+import functools
+import marshal
 import os
 import sys
 import sysconfig
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import CodeType
+
+from pytest_benchrig.sandbox.inventory import SANDBOX_MODULES, STEM_MODULES
 
 SOURCES = Path(__file__).resolve().parent
 """The folder that holds the modules of both sides."""
@@ -30,6 +36,30 @@ from pytest_benchrig.sandbox.inside import main
 main(settings)
 """
 
+UNPACK = """\
+import marshal, os, sys
+class Bundle:
+    codes = marshal.loads(os.pread({bundle}, os.fstat({bundle}).st_size, 0))
+    folder = sys.argv[1]
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name in cls.codes:
+            place = cls.folder + "/" + name.rpartition(".")[2] + ".py"
+            spec = type(sys.__spec__)(name, cls, origin=place)
+            spec.has_location = True
+            return spec
+    @staticmethod
+    def create_module(spec):
+        return None
+    @classmethod
+    def exec_module(cls, module):
+        exec(cls.codes.pop(module.__name__), vars(module))
+os.close({bundle})
+sys.meta_path.insert(0, Bundle)
+del Bundle, marshal, os
+"""
+"""Finds the modules of a bundle, each once; everything else is found as usual."""
+
 
 def command(folder: str, settings: str) -> list[str]:
     """The command line of one side.
@@ -39,10 +69,40 @@ def command(folder: str, settings: str) -> list[str]:
     return [interpreter(), "-s", "-S", "-B", "-X", "utf8", "-c", BOOT, folder, settings]
 
 
-def stem_command(folder: str, settings: str) -> list[str]:
-    """The command line of the process from which zygotes are forked."""
+def stem_command(folder: str, settings: str, bundle: int) -> list[str]:
+    """The command line of the process from which zygotes are forked.
+
+    Args:
+        folder: Where the sources are, inside.
+        settings: What it is told.
+        bundle: The descriptor of a file with :func:`bundle`.
+    """
     start = BOOT.replace("pytest_benchrig.sandbox.inside", "pytest_benchrig.sandbox.stem")
+    start = f"{UNPACK.format(bundle=bundle)}{start}"
     return [interpreter(), "-s", "-S", "-B", "-X", "utf8", "-c", start, folder, settings]
+
+
+@functools.cache
+def bundle(folder: str) -> bytes:
+    """The compiled modules of both sides, as if they had been read from a folder.
+
+    Nothing inside may write compiled files, and those outside may be missing or out of date.
+    """
+    found = {}
+    for name in (*SANDBOX_MODULES, *STEM_MODULES):
+        file = f"{name.rpartition('.')[2]}.py"
+        # Not the loader that this process has used: the one of pytest rewrites asserts.
+        code = SourceFileLoader(name, str(SOURCES / file)).get_code(name)
+        if code is not None:
+            found[name] = _moved(code, f"{folder}/{file}")
+    return marshal.dumps(found)
+
+
+def _moved(code: CodeType, file: str) -> CodeType:
+    constants = tuple(
+        _moved(part, file) if isinstance(part, CodeType) else part for part in code.co_consts
+    )
+    return code.replace(co_filename=file, co_consts=constants)
 
 
 def interpreter() -> str:

@@ -12,14 +12,13 @@ import os
 import signal
 import socket
 import sys
-import traceback
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_benchrig.sandbox import candidate, judge, seccomp, syscalls
+from pytest_benchrig.sandbox.inventory import USUAL_FILE_SIZE_MB
 from pytest_benchrig.sandbox.judging import JudgePeer
-from pytest_benchrig.sandbox.launch import Limits
 from pytest_benchrig.sandbox.limits import apply_limits, ceilings
 from pytest_benchrig.sandbox.wire import from_json
 
@@ -36,7 +35,6 @@ set_handler: Callable[[int, Any], Any] = import_module("_signal").signal
 SIGINT, SIGKILL = int(signal.SIGINT), int(signal.SIGKILL)
 PID_INSIDE = 2
 _MOST_DESCRIPTORS = 256
-_USUAL_SIZE_MB = Limits().file_size_mb
 _CANDIDATE_KEEPS, _JUDGE_KEEPS = 1, 3
 _interrupted = signal.default_int_handler
 
@@ -48,14 +46,16 @@ class Side:
         role: Which side.
         nested: Whether a program has namespaces of its own.
         alone: Whether Landlock keeps signals inside; asked only without namespaces.
+
+    Attributes:
         size: Address space in bytes that the zygote has.
     """
 
-    def __init__(self, role: Role, *, nested: bool, alone: bool, size: int) -> None:
+    def __init__(self, role: Role, *, nested: bool, alone: bool) -> None:
         self._is_candidate = role == "candidate"
         self._nested = nested
         self._alone = alone
-        self._size = size
+        self.size = 0
         self._filters: dict[bool, seccomp.Filter] = {}
         self._filter(False, PID_INSIDE)
         self._ceilings = ceilings()
@@ -81,7 +81,7 @@ class Side:
             if self._nested:
                 if self._is_candidate:
                     syscalls.unshare(syscalls.CLONE_NEWNS)
-                    _mount_private(_USUAL_SIZE_MB, 0)
+                    _mount_private(USUAL_FILE_SIZE_MB, 0)
                 os.chdir("/tmp")
             else:
                 syscalls.prctl(syscalls.PR_SET_PDEATHSIG, SIGKILL)
@@ -95,6 +95,8 @@ class Side:
         except SystemExit as ended:
             status = _status_of(ended.code)
         except BaseException:
+            import traceback
+
             os.write(2, traceback.format_exc().encode("utf-8", "replace"))
         finally:
             with contextlib.suppress(BaseException):
@@ -113,7 +115,7 @@ class Side:
             del fds[_JUDGE_KEEPS:]
         _close_all_but(*fds)
         if self._nested:
-            if self._is_candidate and wanted["file_size_mb"] != _USUAL_SIZE_MB:
+            if self._is_candidate and wanted["file_size_mb"] != USUAL_FILE_SIZE_MB:
                 _mount_private(wanted["file_size_mb"], syscalls.MS_REMOUNT)
             self._powerless.become()
         self._limit_and_filter(wanted)
@@ -127,7 +129,7 @@ class Side:
         if self._is_candidate and not self._nested:
             # The launcher looks at what it holds open, to bound what it writes.
             syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
-        apply_limits(wanted["limits"], self._size, self._ceilings)
+        apply_limits(wanted["limits"], self.size, self._ceilings)
         allow_fork = wanted["allow_fork"]
         confined = self._nested or self._alone
         if self._alone:

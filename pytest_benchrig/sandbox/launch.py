@@ -16,71 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal, Protocol, TypeAlias
 
-SANDBOX_MODULES = tuple(
-    f"pytest_benchrig.sandbox.{name}"
-    for name in [
-        "pristine",
-        "wire",
-        "known",
-        "values",
-        "containers",
-        "layouts",
-        "faults",
-        "proxy",
-        "codec",
-        "operations",
-        "turn",
-        "peer",
-        "candidate",
-        "decoys",
-        "judging",
-        "names",
-        "modules",
-        "trees",
-        "delegate",
-        "failures",
-        "judge",
-    ]
-)
-"""Every module of the two sides; importing the candidate and the judge brings in all of them."""
-
-WARM_MODULES = [
-    "abc",
-    "ast",
-    "bisect",
-    "builtins",
-    "collections",
-    "collections.abc",
-    "contextlib",
-    "copy",
-    "dataclasses",
-    "datetime",
-    "decimal",
-    "enum",
-    "fractions",
-    "functools",
-    "heapq",
-    "io",
-    "itertools",
-    "json",
-    "keyword",
-    "linecache",
-    "math",
-    "numbers",
-    "operator",
-    "os",
-    "random",
-    "re",
-    "statistics",
-    "string",
-    "sys",
-    "textwrap",
-    "time",
-    "traceback",
-    "types",
-    "typing",
-]
-"""Standard modules worth importing before the fork, because answers import them."""
+from pytest_benchrig.sandbox.inventory import USUAL_FILE_SIZE_MB
 
 REPORT_CAP = 4 << 20
 """Most bytes of reports that are read; an honest judge stays far below."""
@@ -112,7 +48,7 @@ class Limits:
     cpu_sec: float | None = None
     processes: int = 64
     open_files: int = 128
-    file_size_mb: int = 64
+    file_size_mb: int = USUAL_FILE_SIZE_MB
     allow_fork: bool = False
     site_packages: bool = False
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
-from pytest_benchrig.sandbox.launch import Limits
+if TYPE_CHECKING:
+    from pytest_benchrig.sandbox.launch import Limits
 
 JUDGE_MEMORY_MB = 1024
 JUDGE_THREADS = 16
@@ -108,8 +109,3 @@ def tasks_of_user(uid: int) -> int:
                 if entry.name.isdigit() and entry.stat().st_uid == uid:
                     count += os.stat(f"{entry.path}/task").st_nlink - 2  # noqa: PTH116 - as below
     return count
-
-
-def limits_of(values: dict[str, Any]) -> Limits:
-    """The limits from their fields as JSON gives them back."""
-    return Limits(**values)

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pytest_benchrig.sandbox import syscalls
+from pytest_benchrig.sandbox.sights import DEVICES, Visible
 from pytest_benchrig.sandbox.syscalls import NOBODY
-from pytest_benchrig.sandbox.visible import DEVICES, Visible
 
 SOURCES_INSIDE = "/benchrig"
 """Where the modules of both sides are shown."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from pytest_benchrig.sandbox.namespaces import HOSTNAME, LINKS_TO_TMP, SOURCES_INSIDE
+from pytest_benchrig.sandbox.sights import DEVICES, Visible
 from pytest_benchrig.sandbox.stem import StemSettings
 from pytest_benchrig.sandbox.syscalls import NOBODY
-from pytest_benchrig.sandbox.visible import DEVICES, Visible
 
 _EMPTY = ("/dev", "/etc", "/tmp", "/var")
 

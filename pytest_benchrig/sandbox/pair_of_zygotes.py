@@ -11,7 +11,6 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
@@ -349,4 +348,4 @@ def _empty(folder: str) -> None:
 
 def settings_text(settings: StemSettings) -> str:
     """The settings as they stand on the stem's command line."""
-    return json.dumps(asdict(settings))
+    return json.dumps(settings._asdict())

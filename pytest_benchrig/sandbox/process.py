@@ -18,11 +18,11 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+from pytest_benchrig.sandbox.inventory import WARM_MODULES
 from pytest_benchrig.sandbox.landlock import NOBODY
 from pytest_benchrig.sandbox.launch import (
     OUTPUT_CAP,
     REPORT_CAP,
-    WARM_MODULES,
     Cause,
     Outcome,
     Program,

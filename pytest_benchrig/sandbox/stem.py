@@ -10,8 +10,7 @@ import gc
 import json
 import os
 import sys
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pytest_benchrig.sandbox import syscalls
 
@@ -19,8 +18,7 @@ Way = Literal["bwrap", "own", "landlock"]
 Role = Literal["candidate", "judge"]
 
 
-@dataclass(frozen=True, slots=True)
-class StemSettings:
+class StemSettings(NamedTuple):
     """What the launcher tells a stem; nothing in it is secret.
 
     Attributes:
@@ -55,7 +53,7 @@ def main(text: str) -> None:
 def _run(settings: StemSettings) -> None:
     if settings.way == "own":
         from pytest_benchrig.sandbox import namespaces
-        from pytest_benchrig.sandbox.visible import Visible
+        from pytest_benchrig.sandbox.sights import Visible
 
         shown = Visible(**settings.shown)
         namespaces.enter(shown, settings.sources, settings.proc)
@@ -90,13 +88,15 @@ def _look_for_modules_in(folder: str) -> None:
 
 
 def _warm() -> None:
-    """Import what either side needs, and keep the pages of it shared after a fork."""
+    """Import what every program needs, and keep the pages of it shared after a fork."""
     import importlib
 
-    from pytest_benchrig.sandbox.launch import SANDBOX_MODULES, WARM_MODULES
+    from pytest_benchrig.sandbox.inventory import SANDBOX_MODULES
 
-    for name in (*SANDBOX_MODULES, "pytest_benchrig.sandbox.zygote", *WARM_MODULES):
+    for name in (*SANDBOX_MODULES, "pytest_benchrig.sandbox.zygote"):
         importlib.import_module(name)
+    # Programs get the finders of an ordinary interpreter.
+    sys.meta_path[:] = [finder for finder in sys.meta_path if finder.__module__ != "__main__"]
     gc.collect()
     gc.freeze()
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_benchrig.sandbox.boot import interpreter, site_packages
+from pytest_benchrig.sandbox.sights import Visible
 
 PACKAGE = Path(__file__).resolve().parents[1]
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
 _SYSTEM = (
     "/lib",
@@ -33,23 +32,6 @@ _SYSTEM = (
 )
 _STORES = ("/nix/store", "/gnu/store")
 _PACKAGES = ("site-packages", "dist-packages")
-
-
-@dataclass(frozen=True, slots=True)
-class Visible:
-    """Paths of this machine, each shown where it is.
-
-    Attributes:
-        shown: Folders and files, read-only, none inside another.
-        links: Links in the root folder, such as ``/lib``, with where they point.
-        hidden: Folders inside the shown ones that must look empty: installed packages.
-        packages: Folders of installed packages that are shown and belong on ``sys.path``.
-    """
-
-    shown: tuple[str, ...]
-    links: tuple[tuple[str, str], ...]
-    hidden: tuple[str, ...]
-    packages: tuple[str, ...] = ()
 
 
 def visible(*, packages: bool) -> Visible:

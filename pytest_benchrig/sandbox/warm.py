@@ -8,7 +8,6 @@ import tempfile
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from typing import IO, Any
 
 from pytest_benchrig.sandbox import boot
@@ -110,7 +109,7 @@ class WarmLauncher:
         settings: dict[str, Any] = {
             "way": self._way,
             "sources": str(boot.SOURCES),
-            "shown": asdict(shown),
+            "shown": shown._asdict(),
             "homes": homes,
             "real_root": real_root,
         }
@@ -136,20 +135,22 @@ class WarmLauncher:
         self, settings: StemSettings, fds: tuple[int, ...], said: IO[bytes]
     ) -> subprocess.Popen[bytes]:
         folder = SOURCES_INSIDE if self._way == "bwrap" else str(boot.SOURCES)
-        command = boot.stem_command(folder, settings_text(settings))
-        passed = fds
-        if self._way == "bwrap":
-            command = outer_command(self._bwrap, settings, str(boot.SOURCES), command)
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-            env=_FIXED,
-            cwd="/",
-            pass_fds=passed,
-            start_new_session=True,
-        )
+        inside = folder if self._way == "landlock" else SOURCES_INSIDE
+        with os.fdopen(os.memfd_create("bundle", os.MFD_CLOEXEC), "wb", buffering=0) as bundle:
+            bundle.write(boot.bundle(inside))
+            command = boot.stem_command(folder, settings_text(settings), bundle.fileno())
+            if self._way == "bwrap":
+                command = outer_command(self._bwrap, settings, str(boot.SOURCES), command)
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                env=_FIXED,
+                cwd="/",
+                pass_fds=(*fds, bundle.fileno()),
+                start_new_session=True,
+            )
 
 
 def _close_idle(idle: dict[bool, list[ZygotePair]], owner: int) -> None:

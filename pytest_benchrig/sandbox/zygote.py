@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_benchrig.sandbox import seccomp, syscalls
 from pytest_benchrig.sandbox.forked import MESSAGE, SIGINT, SIGKILL, SPACE, Side, set_handler
+from pytest_benchrig.sandbox.inventory import WARM_MODULES
 from pytest_benchrig.sandbox.limits import address_space
 from pytest_benchrig.sandbox.rehearse import rehearse
 
@@ -50,6 +51,15 @@ def main(settings: StemSettings, role: Role, control: int) -> None:
         return
     channel.send(b'{"ready": true}')
     zygote.serve()
+
+
+def _warm_up() -> None:
+    """Import what programs are likely to, rehearse, and keep the pages of it shared."""
+    for name in WARM_MODULES:
+        import_module(name)
+    rehearse()
+    gc.collect()
+    gc.freeze()
 
 
 class _Waiting(NamedTuple):
@@ -82,7 +92,7 @@ class _Zygote:
             syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
             if os.getppid() != parent:
                 os._exit(1)
-        statm = os.open("self/statm", os.O_RDONLY | os.O_CLOEXEC, dir_fd=settings.proc)
+        self._statm = os.open("self/statm", os.O_RDONLY | os.O_CLOEXEC, dir_fd=settings.proc)
         os.close(settings.proc)
         if not self._nested:
             self._restrict(settings)
@@ -95,9 +105,8 @@ class _Zygote:
         os.close(empty)
         # Two, because the next program's starts while this one's is still there.
         self._sleepers = [syscalls.Sleeper(), syscalls.Sleeper()]
-        size = address_space(os.read(statm, 256))
-        os.close(statm)
-        self._side = Side(role, nested=self._nested, alone=self._alone, size=size)
+        self._side = Side(role, nested=self._nested, alone=self._alone)
+        self._measure()
         seccomp.Filter(
             allow_fork=True, own_pid=None, shared_files=not self._nested, part="zygote"
         ).install()
@@ -125,7 +134,8 @@ class _Zygote:
 
     def _restrict(self, settings: StemSettings) -> None:
         from pytest_benchrig.sandbox import landlock
-        from pytest_benchrig.sandbox.visible import Visible, without_hidden
+        from pytest_benchrig.sandbox.sights import Visible
+        from pytest_benchrig.sandbox.visible import without_hidden
 
         shown = Visible(**settings.shown)
         readable, listed = without_hidden(shown)
@@ -135,19 +145,26 @@ class _Zygote:
         )
         self._alone = landlock.scopes_signals(landlock.version())
 
+    def _measure(self) -> None:
+        """Let limits on memory count from what this process has now."""
+        self._side.size = address_space(os.pread(self._statm, 256, 0))
+
     def serve(self) -> None:
         """Run one program after the other until the launcher hangs up."""
         self._ready = self._prepare()
-        # The first program need not wait for this.
-        rehearse()
-        gc.collect()
-        gc.freeze()
+        fresh = True
         while True:
             message, rights, _, _ = self._channel.recvmsg(MESSAGE, SPACE)
             if not message:
                 return
-            if message != b"k":
-                self._program(message, rights[0][2])
+            if message == b"k":
+                continue
+            self._program(message, rights[0][2])
+            if fresh:
+                # Not before, so that the first program need not wait for it.
+                fresh = False
+                _warm_up()
+                self._measure()
 
     def _program(self, message: bytes, fds: bytes) -> None:
         one = self._ready or self._prepare()
