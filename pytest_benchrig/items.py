@@ -14,7 +14,13 @@ from pytest_benchrig.collection import ScenarioFile, scenario_of
 from pytest_benchrig.core.entries import mark_finding
 from pytest_benchrig.core.generation import RuntimeFault, Target
 from pytest_benchrig.core.request import TIMING_KINDS
-from pytest_benchrig.recording import ITEM_RECORD, MissedAnswer, finished, plain_identity
+from pytest_benchrig.recording import (
+    ITEM_RECORD,
+    MissedAnswer,
+    finished,
+    plain_identity,
+    sendable,
+)
 from pytest_benchrig.reports.escape import plain
 from pytest_benchrig.settings import BUNDLED_SUITES, OPT_IN_SUITES
 
@@ -236,7 +242,7 @@ class Items:
         for entry in records:
             outcome = "missed" if missed and entry.outcome == "failed" else entry.outcome
             carried.append({**finished(entry, attempt, item.nodeid), "outcome": outcome})
-        facts = {"records": carried, **self._active.facts_to_report()}
+        facts = sendable({"records": carried, **self._active.facts_to_report()})
         setattr(report, REPORT_ATTRIBUTE, facts)
         if self._active.settings.junit_properties:
             from pytest_benchrig.junit import properties

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
+from pytest_benchrig.core.record import Record
+from pytest_benchrig.recording import finished, sendable
 from tests.plugin.support import Project, Server
 
 TIMINGS = (
@@ -44,6 +47,50 @@ def test_scorecards_equal_those_of_a_sequential_run(project: Project, server: Se
     spread.assert_outcomes(passed=1, failed=1)
     for one, other in zip(first, second, strict=True):
         assert without_timings(one) == without_timings(other)
+
+
+HOSTILE = "\u2028\x00\x1b[31m żółć"
+FILLED = {
+    "str": HOSTILE,
+    "int": 2**40,
+    "float": 1.5e-300,
+    "bool": True,
+    "list[str]": [HOSTILE],
+    "list[JsonValue]": [{"a": [1, None, {"b": False}]}],
+    "dict[str, JsonValue]": {"a": [1.5, None, {"b": HOSTILE}]},
+    "dict[str, str]": {HOSTILE: "x"},
+    "Kind": "coding",
+    "Phase": "warmup",
+    "Outcome": "missed",
+    "VerdictKind": "tampered",
+}
+
+
+def test_every_field_of_a_record_travels_from_worker_to_controller() -> None:
+    from execnet.gateway_base import dumps, loads
+
+    filled: Any = {
+        spec.name: FILLED[str(spec.type).removesuffix(" | None")]
+        for spec in dataclasses.fields(Record)
+    }
+    record = Record(**filled)
+
+    arrived = loads(dumps(sendable({"records": [finished(record, 3, "a::b")]})))["records"][0]
+
+    assert Record.from_json(arrived) == record.replace(attempt=3, nodeid="a::b")
+    assert set(arrived) == set(filled), "a field that stays behind would be lost"
+
+
+@pytest.mark.parametrize("workers", [0, 2], ids=["alone", "xdist"])
+def test_half_a_character_in_a_reply_kills_no_worker(
+    project: Project, server: Server, workers: int
+) -> None:
+    server.answers.by_text["two plus three"] = "half \ud83d of it\nFinal answer: 5"
+
+    project.run(workers=workers).assert_outcomes(passed=2)
+
+    records = {r["task_id"]: r for r in project.results()["records"]}
+    assert records["sum"]["response"] == "half \ufffd of it\nFinal answer: 5"
 
 
 def test_workers_collect_the_scenario_directories_too(project: Project) -> None:
