@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ def write_reports(
     active: Active, run: RunFile, comparisons: Sequence[Any]
 ) -> tuple[list[Path], list[str]]:
     """The files written, and a sentence for each that could not be."""
-    from pytest_benchrig.reports import csv, html, markdown
+    from pytest_benchrig.reports import csv, markdown
     from pytest_benchrig.reports import json as json_report
     from pytest_benchrig.reports.files import write_text
 
@@ -33,17 +32,22 @@ def write_reports(
         (settings.csv, csv.render),
         (settings.json, json_report.render),
         (settings.markdown, markdown.render),
-        (settings.html, html.render),
     )
     jobs += [(path, render) for path, render in extra if path is not None]
+    if settings.html is not None:
+        from pytest_benchrig.reports import html
+
+        jobs.append((settings.html, html.render))
     for offered in active.config.hook.pytest_benchrig_reports(config=active.config):
         jobs += [(out / name, render) for name, render in (offered or {}).items()]
     written: list[Path] = []
     problems: list[str] = []
-    render_once = functools.cache(lambda render: render(run))
+    texts: dict[int, str] = {}
     for path, render in jobs:
         try:
-            write_text(path, render_once(render))
+            if id(render) not in texts:
+                texts[id(render)] = render(run)
+            write_text(path, texts[id(render)])
             written.append(path)
         except OSError as problem:
             problems.append(f"{path} could not be written: {problem}")
