@@ -11,6 +11,7 @@ import ast
 import builtins
 import sys
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 from pytest_benchrig.sandbox.judging import JudgePeer
@@ -47,7 +48,8 @@ class Delegate:
         for node in walk(tree):
             if isinstance(node, ast.ClassDef):
                 first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-                self._classes[file, first, node.name] = node
+                # As it was written: what is added for the judge means nothing over there.
+                self._classes[file, first, node.name] = deepcopy(node)
 
     def leave_printing(self) -> None:
         """The assertions look at what is printed, which is the candidate's business."""
@@ -144,12 +146,16 @@ class Delegate:
         for key, value in keywords.items():
             values[f"__{key}__keyword__"] = value
             arguments.append(ast.keyword(key, ast.Name(f"__{key}__keyword__", ast.Load())))
-        inner = _Checks(self, code.co_filename)
+        inside = frame.f_locals is not self.names
+        inner = _Checks(self, code.co_filename, frame.f_locals if inside else {})
+        for statement in node.body:
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+                self._peer.pledges.require(statement)
         copy = ast.ClassDef(
             name=name,
             bases=slots,
             keywords=arguments,
-            body=[inner.visit(_copied(statement)) for statement in node.body],
+            body=[inner.visit(deepcopy(statement)) for statement in node.body],
             decorator_list=[],
         )
         if sys.version_info >= (3, 12):
@@ -160,15 +166,24 @@ class Delegate:
         source = ast.unparse(ast.fix_missing_locations(ast.Module([copy], [])))
         return self._peer.request("run", list(values.values()), [source, list(values), name])
 
-    def keep(self, test: Any) -> int:
-        """Keep the test of an ``assert`` back; its number."""
-        self._tests.append(test)
+    def keep(self, test: Any, names: list[str], around: dict[str, Any], line: int) -> int:
+        """Keep the test of an ``assert`` back, as a function of the names it reads; its number."""
+        self._tests.append((eval(test, self.names), names, around, line))
         return len(self._tests) - 1
 
     def check(self, number: int, local: dict[str, Any]) -> None:
         """Evaluate a kept test with the local variables of the code that came to it."""
-        if not eval(self._tests[number], self.names, dict(local)):
+        test, names, around, line = self._tests[number]
+        values = []
+        for name in names:
+            found = next((scope for scope in (local, around) if name in scope), self.names)
+            try:
+                values.append(found[name])
+            except KeyError:
+                raise NameError(f"name {name!r} is not defined") from None
+        if not test(*values):
             raise AssertionError("an assertion inside a class of the assertions")
+        self._peer.pledges.held_at(line)
 
 
 def _descends(thing: type, classes: Any) -> bool:
@@ -190,17 +205,30 @@ def _descends(thing: type, classes: Any) -> bool:
 class _Checks(ast.NodeTransformer):
     """Replaces each ``assert`` by a call that brings its variables to the judge."""
 
-    def __init__(self, delegate: Delegate, file: str) -> None:
+    def __init__(self, delegate: Delegate, file: str, around: dict[str, Any]) -> None:
         self._delegate = delegate
         self._file = file
+        self._around = around
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        test = ast.fix_missing_locations(ast.Expression(node.test))
-        number = self._delegate.keep(compile(test, self._file, "eval"))
-        names = sorted(free_names(node.test))
+        names = sorted(free_names(node.test) - _bound_in(node.test))
+        arguments = ast.arguments(
+            posonlyargs=[],
+            args=[ast.arg(name) for name in names],
+            kwonlyargs=[],
+            kw_defaults=[],
+            defaults=[],
+        )
+        function = ast.Lambda(arguments, node.test)
+        test = ast.fix_missing_locations(ast.copy_location(ast.Expression(function), node))
+        compiled = compile(test, self._file, "eval", dont_inherit=True)
+        number = self._delegate.keep(compiled, names, self._around, node.lineno)
         call = f"{_CHECK}({number}, {{k: v for k, v in locals().items() if k in {names!r}}})"
         return ast.copy_location(ast.parse(call).body[0], node)
 
 
-def _copied(node: ast.stmt) -> ast.stmt:
-    return ast.parse(ast.unparse(node)).body[0]
+def _bound_in(test: ast.expr) -> set[str]:
+    """Names of comprehensions and lambdas inside a test."""
+    nodes = list(ast.walk(test))
+    stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    return stored | {node.arg for node in nodes if isinstance(node, ast.arg)}

@@ -37,6 +37,7 @@ class Pledges:
         self._count = 0
         self._open: dict[int, int] = {}
         self._dropped: dict[int, BaseException] = {}
+        self._called: frozenset[str] = frozenset()
 
     def begin(self, tree: ast.Module, file: str) -> None:
         """Note the asserts of a string, and make those that must hold report that they did."""
@@ -47,11 +48,24 @@ class Pledges:
                 names = frozenset(n.id for n in walk(node.test) if isinstance(n, ast.Name))
                 for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
                     self._names[file, line] = names
-        called = _called(tree)
+        self._called = _called(tree)
         for statement in tree.body:
-            if isinstance(statement, ast.AsyncFunctionDef) and statement.name in called:
+            if isinstance(statement, ast.AsyncFunctionDef) and statement.name in self._called:
                 self._oblige(statement.body)
-        self._oblige(tree.body, top=True)
+        for block in [s.body for s in tree.body if isinstance(s, _WITH) and not _ends_early(s)]:
+            self._oblige(block)
+
+    def require(self, method: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """Count the asserts of a method that the string calls and the candidate runs."""
+        if method.name in self._called:
+            for _, statement in _certain(method.body):
+                self._count += 1
+                self._open[self._count] = statement.lineno
+
+    def held_at(self, line: int) -> None:
+        """An ``assert`` that the candidate came to has held."""
+        for number in [number for number, place in self._open.items() if place == line]:
+            del self._open[number]
 
     def held(self, number: int) -> None:
         """An ``assert`` that must hold has held."""
@@ -85,22 +99,10 @@ class Pledges:
         local = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
         return bool(names & local or names.intersection(self.candidates))
 
-    def _oblige(self, body: list[ast.stmt], *, top: bool = False) -> None:
-        """Mark the asserts of a block that runs from its beginning to its end."""
-        marked: list[ast.stmt] = []
-        certain = True
-        for statement in body:
-            marked.append(statement)
-            if not certain:
-                continue
-            if isinstance(statement, _WITH) and not _ends_early(statement):
-                self._oblige(statement.body)
-            elif isinstance(statement, ast.Assert) and not top and _about_something(statement):
-                marked.append(self._mark(statement))
-            certain = not isinstance(statement, ast.Raise) and not any(
-                isinstance(inner, ast.Return) for inner in _own_scope(statement)
-            )
-        body[:] = marked
+    def _oblige(self, body: list[ast.stmt]) -> None:
+        """Make the asserts of a block that runs from its beginning to its end report."""
+        for block, statement in list(_certain(body)):
+            block.insert(block.index(statement) + 1, self._mark(statement))
 
     def _mark(self, statement: ast.Assert) -> ast.stmt:
         self._count += 1
@@ -110,6 +112,19 @@ class Pledges:
         for node in walk(mark):
             ast.copy_location(node, statement)
         return mark
+
+
+def _certain(body: list[ast.stmt]) -> Iterator[tuple[list[ast.stmt], ast.Assert]]:
+    """The asserts of a block that are reached whenever it runs to its end, each with its block."""
+    for statement in body:
+        if isinstance(statement, _WITH) and not _ends_early(statement):
+            yield from _certain(statement.body)
+        elif isinstance(statement, ast.Assert) and _about_something(statement):
+            yield body, statement
+        if isinstance(statement, ast.Raise) or any(
+            isinstance(inner, ast.Return) for inner in _own_scope(statement)
+        ):
+            return
 
 
 def _about_something(statement: ast.Assert) -> bool:
@@ -138,13 +153,15 @@ def _own_scope(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _called(tree: ast.Module) -> frozenset[str]:
-    """Names that the string itself calls, outside its functions."""
-    return frozenset(
-        node.func.id
+    """Names of functions and methods that the string itself calls, outside its functions."""
+    functions = [
+        node.func
         for statement in tree.body
         for node in _own_scope(statement)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    )
+        if isinstance(node, ast.Call)
+    ]
+    names = [function.id for function in functions if isinstance(function, ast.Name)]
+    return frozenset(names + [f.attr for f in functions if isinstance(f, ast.Attribute)])
 
 
 def _place(trace: TracebackType | None) -> tuple[Any, int]:
