@@ -125,6 +125,10 @@ class Controller:
         active.targets = resolve_targets(active)
         known = {str(t) for t in active.targets}
         self._check_threshold_targets(known)
+        if active.settings.compare_targets:
+            from pytest_benchrig.comparing import check_compared_targets
+
+            check_compared_targets(active)
         if active.settings.resume is not None:
             from pytest_benchrig.replaying import refuse_other_fingerprint
 

@@ -100,7 +100,8 @@ def check_comparison(active: Active) -> None:
             raise pytest.UsageError(f"--benchrig-regression: {problem}") from None
     if len(settings.compare_targets) not in (0, 2):
         raise pytest.UsageError(
-            "--benchrig-compare-targets: expected two targets, as in 'ollama:a ollama:b'"
+            "--benchrig-compare-targets: expected two targets in one value, as in "
+            "--benchrig-compare-targets 'ollama:a ollama:b'"
         )
     if settings.fail_on_regression and not (
         settings.compare or settings.compare_targets or settings.interleave

@@ -94,6 +94,35 @@ def test_a_regression_against_a_baseline_fails_the_run(project: Project, server:
     failed.stdout.fnmatch_lines(["*reasoning_accuracy no worse than main.json*violated*"])
 
 
+def test_two_targets_of_one_run_are_compared_one_to_one(project: Project) -> None:
+    words = ["--benchrig-compare-targets", "openai:demo openai:other"]
+
+    result = project.run(*words, model="openai:demo,openai:other")
+
+    (compared,) = project.results()["run"]["comparisons"]
+    assert (compared["baseline"], compared["current"]) == ("openai:demo", "openai:other")
+    assert compared["refusal"] == ""
+    result.stdout.fnmatch_lines(["*Comparison: openai:other against openai:demo*"])
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("openai:demo openai:othr", "*no target 'openai:othr'*did you mean 'openai:other'?*"),
+        ("openai:demo", "*expected two targets in one value*"),
+    ],
+)
+def test_targets_that_cannot_be_compared_are_a_usage_error(
+    project: Project, value: str, message: str
+) -> None:
+    result = project.run(
+        "--benchrig-compare-targets", value, model="openai:demo,openai:other"
+    )  # fmt: skip
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+
+
 def test_the_same_run_twice_shows_no_regression(project: Project) -> None:
     project.run("--benchrig-json", "main.json")
 
