@@ -48,25 +48,6 @@ def check_compared_targets(active: Active) -> None:
             )
 
 
-def check_compared_targets(active: Active) -> None:
-    """The targets to compare must be targets of this run.
-
-    Raises:
-        pytest.UsageError: One is not; the message lists those there are.
-    """
-    import difflib
-
-    known = [str(target) for target in active.targets]
-    for name in active.settings.compare_targets:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f", did you mean {near[0]!r}?" if near else ""
-            raise pytest.UsageError(
-                f"--benchrig-compare-targets: no target {name!r} in this run{hint}; targets: "
-                + ", ".join(known)
-            )
-
-
 def compare_all(active: Active, run: RunFile) -> tuple[Comparison, ...]:
     """Every comparison asked for."""
     settings = active.settings
