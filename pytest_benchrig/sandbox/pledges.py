@@ -18,8 +18,8 @@ HELD = "@held"
 """The function that notes that an ``assert`` held; no source can spell its name."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_EXPECTING = frozenset(("suppress", "assertRaises", "assertRaisesRegex", "raises"))
-"""Context managers whose purpose is an exception in the block."""
+_EXPECTING = ("suppress", "raises", "expect", "ignor", "swallow")
+"""Parts of the names of context managers whose purpose is an exception in the block."""
 
 _WITH = (ast.With, ast.AsyncWith)
 
@@ -133,12 +133,13 @@ def _about_something(statement: ast.Assert) -> bool:
 
 def _ends_early(statement: ast.With | ast.AsyncWith) -> bool:
     """Whether the block says itself that it may not run to its end."""
-    return any(
-        isinstance(node, ast.Name | ast.Attribute)
-        and (node.id if isinstance(node, ast.Name) else node.attr) in _EXPECTING
+    names = [
+        (node.id if isinstance(node, ast.Name) else node.attr).lower()
         for item in statement.items
         for node in walk(item.context_expr)
-    )
+        if isinstance(node, ast.Name | ast.Attribute)
+    ]
+    return any(part in name for part in _EXPECTING for name in names)
 
 
 def _own_scope(statement: ast.stmt) -> Iterator[ast.AST]:
