@@ -28,7 +28,9 @@ from pytest_benchrig.core.verdict import Verdict
 if TYPE_CHECKING:
     from pytest_benchrig.active import Active
 
-CIRCUIT_KINDS = frozenset({"unreachable", "out_of_memory", "start", "fetch"})
+CIRCUIT_KINDS = frozenset(
+    {"unreachable", "out_of_memory", "start", "fetch", "auth", "model_not_found"}
+)
 """Faults that end a target after a number of consecutive ones."""
 
 
