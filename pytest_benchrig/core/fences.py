@@ -19,7 +19,9 @@ _NEUTRAL = frozenset({"code", "source", "snippet", "solution", "answer"})
 
 _MARKDOWN = frozenset({"markdown", "md"})
 _CODE_START = re.compile(r"^\s*(?:(?:def|class|import|from|async\s+def)\s+\w|@\w)")
-_INLINE_OPENER = re.compile(r"^[^`~]*\S[ \t]*(?P<fence>`{3,})(?P<info>[ \t]*[\w+#.-]*)[ \t]*$")
+_INLINE_OPENER = re.compile(
+    r"^[^`~]*\S[ \t]*(?P<fence>`{3,})(?P<info>(?:[A-Za-z][\w+#-]*)?)[ \t]*$"
+)
 _TAG = re.compile(r"</?(?:span|b|i|em|strong|font|a)\b[^>]*>", re.IGNORECASE)
 _CODE_LIKE = re.compile(r"^(?:def|class|import|from|async|@|if|for|while|try|with)\b.*|.*[=(]")
 _PRE = re.compile(
@@ -189,7 +191,9 @@ def _opener(lines: list[str], position: int) -> re.Match[str] | None:
     if found is None:
         return None
     below = next((text for text in lines[position + 1 : position + 3] if text.strip()), "")
-    return found if found["info"].strip() or _CODE_START.match(below) else None
+    if _OPENER.match(below):
+        return None
+    return found if found["info"] or _CODE_START.match(below) else None
 
 
 def _one_line(line: str) -> Block | None:
