@@ -13,9 +13,9 @@ those kept warm and by those of the program, over what ``python -c pass`` takes.
 The target at namespace level is 0.5 of ``python -c pass`` per program warm, and 2.5 for the first
 program. It is not reached. Taken on a busy 2-core machine (Linux 6.18, CPython 3.11.7, load 7), 7
 rounds: wall time 0.77 to 0.79 and CPU time 0.87 (bwrap), 0.93 (own) and 0.99 (landlock) of ``python
--c pass``, the first program 6.4 to 8.5 times it. By samples (``perf``, own namespaces), a good third
-of the CPU time of a program is some 1,500 page faults, most of them copies of pages that forks
-share, and an eighth is the two forks themselves.
+-c pass``, the first program 6.4 to 8.5 times it. By samples (``perf``, own namespaces), a good
+third of the CPU time of a program is some 1,500 page faults, most of them copies of pages that
+forks share, and an eighth is the two forks themselves.
 """
 
 from __future__ import annotations
