@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_benchrig import log
+from pytest_benchrig.baselining import session_baseline
 from pytest_benchrig.client import TargetClient
 from pytest_benchrig.collection import ScenarioFiles, scenario_directories
 from pytest_benchrig.comparing import read_run
 from pytest_benchrig.coordination import Coordination
-from pytest_benchrig.core.generation import JsonValue, RuntimeFault, Target
+from pytest_benchrig.core.generation import JsonValue, Runtime, RuntimeFault, Target
 from pytest_benchrig.core.record import Record
 from pytest_benchrig.core.request import RequestSettings, parse_option, sampling_of
 from pytest_benchrig.core.scenario import AnswerSpec, Scenario
@@ -210,8 +211,9 @@ class Active:
         known, client = self.engines.get(name), self._clients.get(name)
         if target.runtime == SELFCHECK or (client is not None and known is None):
             return
-        if not self._clients:
-            self.take_baseline(target)
+        first = not self._clients
+        if first and target.runtime == "embedded":
+            self.take_baseline()
         engine = known
         if target.runtime == "embedded":
             engine = living(
@@ -231,21 +233,16 @@ class Active:
         self._failures.pop(name, None)
         self._clients.pop(name, None)
         try:
-            self._clients[name] = TargetClient.connect(self, target, engine, again=client)
+            connected = TargetClient.connect(self, target, engine, again=client)
+            if first and target.runtime != "embedded":
+                self.take_baseline(connected.runtime)
+            self._clients[name] = connected
         except RuntimeFault as fault:
             self._failures[name] = fault
 
-    def take_baseline(self, target: Target) -> None:
-        """GPU memory before the first model is loaded, on the process that loads it."""
-        from pytest_benchrig.hardware.baseline import Baseline, take_baseline
-        from pytest_benchrig.hardware.serving import find_serving
-
-        if self.baseline is not None:
-            self.sampler.baseline = Baseline(**self.baseline)
-        elif not self.worker:
-            url = next(iter(target.endpoints), "")
-            serving = find_serving(url, None) if url else None
-            self.baseline = dataclasses.asdict(take_baseline(self.sampler, serving))
+    def take_baseline(self, server: Runtime | None = None) -> None:
+        """Device memory before the first model is loaded; connecting to a server loads none."""
+        self.baseline = session_baseline(self.baseline, self.sampler, self.coordination, server)
 
     @property
     def slots(self) -> int:
@@ -302,7 +299,7 @@ class Active:
 
     def start_shared(self, target: Target) -> None:
         """Start an engine on the controller for all workers; a fault is passed on to them."""
-        self.take_baseline(target)
+        self.take_baseline()
         engine = start_engine(target, self.settings, slots=self.slots)
         self.engines[str(target)] = engine
         keeper = EngineKeeper(engine, target, self.settings, self.coordination, slots=self.slots)

@@ -361,6 +361,10 @@ class Runtime(Protocol):
         """Where the loaded model lives."""
         ...
 
+    def loaded(self) -> Mapping[str, float | None]:
+        """Models in memory now, with their MiB of device memory where told; empty if not told."""
+        ...
+
     def server_pid(self) -> int | None:
         """The pid of the serving process where the plugin itself started it, else ``None``."""
         ...

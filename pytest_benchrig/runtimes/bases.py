@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from pytest_benchrig.core.generation import ModelInfo, Placement, RuntimeFault
@@ -52,6 +52,10 @@ class ServedRuntime:
         """Not offered."""
         return None
 
+    def loaded(self) -> Mapping[str, float | None]:
+        """Not told."""
+        return {}
+
     def server_pid(self) -> int | None:
         """The serving process where the plugin itself started it."""
         return self._pid
@@ -82,6 +86,10 @@ class ServerlessRuntime:
     def placement(self, model: str) -> Placement:
         """Nothing is loaded."""
         return Placement()
+
+    def loaded(self) -> Mapping[str, float | None]:
+        """Nothing is loaded."""
+        return {}
 
     def server_pid(self) -> int | None:
         """There is no process."""

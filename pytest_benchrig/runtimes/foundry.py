@@ -75,11 +75,11 @@ class FoundryRuntime(OpenAIRuntime):
             raise model_not_found(self.site, model, [m.name for m in models], phase="describe")
         return found
 
-    def loaded(self) -> tuple[str, ...]:
-        """Ids of the models in memory."""
+    def loaded(self) -> Mapping[str, float | None]:
+        """Ids of the models in memory; how much memory is not told."""
         answer = self.http.ask("GET", f"{self.endpoint.root}/models/loaded", phase="list")
         value = answer.json() if answer.ok else None
-        return tuple(m for m in value if isinstance(m, str)) if isinstance(value, list) else ()
+        return {m: None for m in value if isinstance(m, str)} if isinstance(value, list) else {}
 
     def load(self, model: str, num_ctx: int | None = None) -> float | None:
         """Load the model; its window is fixed in its files.

@@ -77,6 +77,10 @@ class LmStudioRuntime(OpenAIRuntime):
                 )
         return Placement()
 
+    def loaded(self) -> Mapping[str, float | None]:
+        """Models with an instance in memory; how much memory is not told."""
+        return {info.name: None for info, entry in self._listed() if _instances(entry)}
+
     def _listed(self) -> list[tuple[ModelInfo, Mapping[str, JsonValue]]]:
         for path, key, read in (
             ("/api/v1/models", "models", _info_v1),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_benchrig.core.generation import (
@@ -294,17 +294,22 @@ class OllamaRuntime(ServedRuntime):
             return ""
         return next((f for f in ("truncate", "shift") if f in body and f in fault.message), "")
 
+    def loaded(self) -> Mapping[str, float | None]:
+        """Models that ``/api/ps`` lists, with the device memory that it says they hold."""
+        sizes = {name: whole_number(entry.get("size_vram")) for name, entry in self._in_memory()}
+        return {name: None if size is None else size / 2**20 for name, size in sizes.items()}
+
     def _running(self, model: str) -> Mapping[str, JsonValue] | None:
         """The loaded model's entry in ``/api/ps``."""
+        return next((entry for name, entry in self._in_memory() if same_name(name, model)), None)
+
+    def _in_memory(self) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
         answer = self.http.ask("GET", self._path("/api/ps"), phase="list")
         value = answer.json() if answer.ok else None
         entries = value.get("models") if isinstance(value, dict) else None
         for entry in entries if isinstance(entries, list) else ():
-            if isinstance(entry, dict) and same_name(
-                str(entry.get("name") or entry.get("model") or ""), model
-            ):
-                return entry
-        return None
+            if isinstance(entry, dict):
+                yield str(entry.get("name") or entry.get("model") or ""), entry
 
     def _path(self, path: str) -> str:
         return f"{self.endpoint.root}{path}"

@@ -144,6 +144,10 @@ class OnnxRuntime:
             return Placement()
         return Placement(str(self._ready["device"]).lower(), self.describe(model).size_bytes)
 
+    def loaded(self) -> Mapping[str, float | None]:
+        """Nothing but the worker's own model is ever in memory."""
+        return {}
+
     def server_pid(self) -> int | None:
         """The worker, where it runs."""
         return self._child.pid if self._child is not None else None

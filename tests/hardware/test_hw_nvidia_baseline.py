@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import pytest
+
+from tests.hardware.hw_programs import TWO_GPUS
+from tests.runtimes.routed import RoutedServer, ollama_routes
+from tests.runtimes.support import as_json, capture
 
 Nvidia = Callable[..., Any]
 
@@ -91,3 +102,42 @@ show(s.window(own()).open().close())
     assert seen["vram_baseline_mb"] == 5 * 1024
     assert seen["vram_model_mb"] == 6 * 1024
     assert seen["vram_baseline_dirty"] is False
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_model_that_the_server_still_holds_is_told_in_the_records(
+    libraries: dict[str, Path], tmp_path: Path, workers: str
+) -> None:
+    """Asked before any request, and by one worker for all."""
+    held = {"models": [{"name": "phi4:latest", "size_vram": 700 * 2**20}]}
+    server = RoutedServer(
+        ollama_routes(
+            **{"GET /api/ps": as_json(held), "POST /api/chat": capture("ollama/15-chat-long")}
+        )
+    )
+    answers = tmp_path / "answers"
+    answers.write_text("".join(f"{key} {value}\n" for key, value in TWO_GPUS.items()), "utf-8")
+    gpus = {"LD_LIBRARY_PATH": str(libraries["current"]), "FAKE_NVML": str(answers)}
+    entry = {"kind": "speed", "prompt": "Count to three."}
+    scenarios = tmp_path / "scenarios" / "two.json"
+    scenarios.parent.mkdir()
+    scenarios.write_text(json.dumps([{"id": name, **entry} for name in ("one", "two")]), "utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n", workers]
+    command += ["--benchrig-model", "ollama:smollm2:135m", "--benchrig-base-url", server.url]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=tmp_path,
+            env={**os.environ, **gpus},
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        server.stop()
+    assert done.returncode == 0, done.stdout
+    run = json.loads((tmp_path / "results" / "latest.json").read_text("utf-8"))
+    measured = [r["hardware"] for r in run["records"] if r["phase"] == "measured"]
+    assert len(measured) == 2
+    for hardware in measured:
+        assert hardware["vram_baseline_dirty"] is True
+        assert hardware["vram_baseline_mb"] == 5 * 1024

@@ -69,6 +69,14 @@ class TestModels:
         assert runtime.placement("qwen3") == expected
         assert runtime.placement("other") == Placement()
 
+    def test_what_is_in_memory_is_told_with_its_share_of_the_device(self, ollama: Any) -> None:
+        running = [
+            {"name": "qwen3:latest", "size_vram": 3 * 2**20},
+            {"model": "phi4:latest"},
+        ]
+        runtime, _ = ollama(**{"GET /api/ps": as_json({"models": running})})
+        assert runtime.loaded() == {"qwen3:latest": 3.0, "phi4:latest": None}
+
     def test_loading_is_outside_of_every_request(self, ollama: Any) -> None:
         loaded = as_json({"model": "m", "response": "", "done": True, "done_reason": "load"})
         runtime, server = ollama(
