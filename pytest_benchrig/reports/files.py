@@ -11,12 +11,19 @@ from pathlib import Path
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 to a temporary file beside ``path`` and rename it into place.
 
+    A device or pipe (``/dev/stdout``) is written to; renaming would put a file in its place.
+
     Raises:
         OSError: With what could not be done and where; nothing is left behind.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_dir():
         raise IsADirectoryError(21, "is a directory, expected a file", str(path))
+    data = text.encode("utf-8", "backslashreplace")
+    if _is_special(path):
+        with path.open("wb") as stream:
+            stream.write(data)
+        return
     destination = path.resolve() if path.is_symlink() else path
     handle, name = tempfile.mkstemp(
         prefix=f".{destination.name[:100]}.", suffix=".tmp", dir=destination.parent
@@ -24,7 +31,7 @@ def write_text(path: Path, text: str) -> None:
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(text.encode("utf-8", "backslashreplace"))
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
         temporary.chmod(_mode(destination))
@@ -33,6 +40,11 @@ def write_text(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def _is_special(path: Path) -> bool:
+    """Whether something is there that is neither a file nor a directory."""
+    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 def _mode(path: Path) -> int:
@@ -59,6 +71,10 @@ def check_writable(path: Path, *, is_dir: bool) -> None:
     """
     if not is_dir and path.is_dir():
         raise IsADirectoryError(21, "is a directory, expected a file", str(path))
+    if not is_dir and _is_special(path):
+        if not os.access(path, os.W_OK):
+            raise PermissionError(13, "may not be written to", str(path))
+        return
     directory = path if is_dir else path.parent
     directory.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=".benchrig-", suffix=".tmp", dir=directory)
