@@ -24,6 +24,7 @@ START_SEC = 30.0
 _GRACE_SEC = 0.25
 _END_SEC = 5.0
 _FLOOD_TICK_SEC = 0.05
+_LISTEN_SEC = 0.02
 _READ = 1 << 16
 _MESSAGE = 1 << 16
 _ROLES: tuple[Role, Role] = ("candidate", "judge")
@@ -230,10 +231,11 @@ class _Run:
             OSError: A zygote does not answer, or is gone.
         """
         poll = select.poll()
-        for fd in self._ends.values():
+        for name, fd in self._ends.items():
             os.set_blocking(fd, False)
-            poll.register(fd, select.POLLIN)
             self._kept[fd] = bytearray()
+            if name != "report":
+                poll.register(fd, select.POLLIN)
         roles = {channel.fileno(): role for role, channel in self._channels.items()}
         for fd in roles:
             poll.register(fd, select.POLLIN)
@@ -241,13 +243,18 @@ class _Run:
         cause: Cause = ""
         wall: float | None = None
         look = self.started + _FLOOD_TICK_SEC if flood.watching else float("inf")
+        # Most programs are over before that, and being woken for each report costs them time.
+        listen = self.started + _LISTEN_SEC
         while len(self._answers) < len(_ROLES):
             now = time.monotonic()
             if now >= look and wall is None:
                 if flood.exceeded():
                     cause, deadline = "file_size", now
                 look = time.monotonic() + _FLOOD_TICK_SEC
-            for fd, _ in poll.poll(max(0.0, min(deadline, look) - now) * 1000):
+            if now >= listen:
+                poll.register(self._ends["report"], select.POLLIN)
+                listen = float("inf")
+            for fd, _ in poll.poll(max(0.0, min(deadline, look, listen) - now) * 1000):
                 if fd in roles:
                     self._hear(roles[fd])
                     poll.unregister(fd)
