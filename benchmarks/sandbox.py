@@ -11,9 +11,9 @@ those kept warm and by those of the program, over what ``python -c pass`` takes.
 ``/proc`` to read it from, it is left out.
 
 The target at namespace level is 0.5 of ``python -c pass`` per program warm, and 2.5 for the first
-program. It is not reached. Taken on a busy 2-core machine (Linux 6.18, CPython 3.11.7, load 7), 7
-rounds: wall time 0.77 to 0.79 and CPU time 0.87 (bwrap), 0.93 (own) and 0.99 (landlock) of ``python
--c pass``, the first program 6.4 to 8.5 times it. By samples (``perf``, own namespaces), a good
+program. It is not reached. Taken on a shared 2-core machine (Linux 6.18, CPython 3.11.7, load 4), 6
+rounds: wall time 0.71 (bwrap), 0.72 (own) and 0.82 (landlock), CPU time 0.89 to 0.96 of ``python -c
+pass``; the first program 3.8, 6.7 and 9.5 times it. By samples (``perf``, own namespaces), a good
 third of the CPU time of a program is some 1,500 page faults, most of them copies of pages that
 forks share, and an eighth is the two forks themselves.
 """
