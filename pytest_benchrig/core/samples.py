@@ -146,11 +146,37 @@ def timing(
         weighted: Weigh each by its completion tokens.
         allow_disturbed: Count records measured under other load.
     """
+    return unblocked(
+        records,
+        field,
+        lambda record: getattr(record, field),
+        weigh=(lambda record: float(record.completion_tokens or 0)) if weighted else None,
+        allow_disturbed=allow_disturbed,
+    )
+
+
+def unblocked(
+    records: Iterable[Record],
+    field: str,
+    read: Callable[[Record], float | None],
+    *,
+    weigh: Callable[[Record], float] | None = None,
+    allow_disturbed: bool = False,
+) -> Samples:
+    """The figures of the records that nothing blocks; artefacts of the clock only without others.
+
+    Args:
+        records: Measured replies.
+        field: The record's field, for what blocks it and why it is missing.
+        read: The figure of a record.
+        weigh: The weight of a record, 1 by default.
+        allow_disturbed: Count records measured under other load.
+    """
     rows: list[Sample] = []
     floored: list[Sample] = []
     reasons: Counter[str] = Counter()
     for record in records:
-        value = getattr(record, field)
+        value = read(record)
         if value is None:
             if field in record.unmeasured:
                 reasons[record.unmeasured[field]] += 1
@@ -159,13 +185,12 @@ def timing(
         if reason:
             reasons[reason] += 1
             continue
-        weight = float(record.completion_tokens or 0) if weighted else 1.0
+        weight = 1.0 if weigh is None else weigh(record)
         sample = Sample(key_of(record), record.run_index, value * weight, weight)
         artefact = record.eval_tok_sec_floored and field == "eval_tok_per_sec"
         (floored if artefact else rows).append(sample)
     kept = rows or floored
-    missing = "" if kept else most_common(reasons)
-    return Samples(tuple(kept), missing=missing)
+    return Samples(tuple(kept), missing="" if kept else most_common(reasons))
 
 
 def most_common(reasons: Counter[str]) -> str:

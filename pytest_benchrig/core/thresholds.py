@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from pytest_benchrig.core import stats
 from pytest_benchrig.core.aggregate import Pools, composite, headline_samples
-from pytest_benchrig.core.blocking import answered, blocked
+from pytest_benchrig.core.blocking import answered
 from pytest_benchrig.core.generation import JsonValue
 from pytest_benchrig.core.metrics import NOT_MEASURED, metric_of
 from pytest_benchrig.core.record import Record
-from pytest_benchrig.core.samples import Sample, Samples, key_of, most_common
+from pytest_benchrig.core.samples import unblocked
 from pytest_benchrig.core.scorecard_types import Scorecard
 from pytest_benchrig.core.threshold_grammar import Threshold, parse_threshold
 
@@ -179,30 +178,16 @@ def _record_figure(
     threshold: Threshold, records: Iterable[Record], allow_disturbed: bool
 ) -> _Measured:
     suite, field, stat = threshold.suite, threshold.field, threshold.stat
-    rows: list[Sample] = []
-    floored: list[Sample] = []
-    reasons: Counter[str] = Counter()
     asked = [r for r in records if r.suite == suite and answered(r)]
-    for record in asked:
-        value = number_of(record, field)
-        if value is None:
-            if field in record.unmeasured:
-                reasons[record.unmeasured[field]] += 1
-            continue
-        reason = blocked(record, field, allow_disturbed=allow_disturbed)
-        if reason:
-            reasons[reason] += 1
-            continue
-        artefact = record.eval_tok_sec_floored and field == "eval_tok_per_sec"
-        (floored if artefact else rows).append(Sample(key_of(record), record.run_index, value, 1.0))
-    kept = rows or floored
-    if not kept:
-        missing = most_common(reasons) or (
+    samples = unblocked(
+        asked, field, lambda r: number_of(r, field), allow_disturbed=allow_disturbed
+    )
+    if not samples.rows:
+        missing = samples.missing or (
             f"no reply of suite {suite} has {field}" if asked else f"suite {suite} gave no reply"
         )
         return _Measured(None, NOT_MEASURED, missing=missing)
-    samples = Samples(tuple(kept))
-    values = [row.above for row in kept]
+    values = [row.above for row in samples.rows]
     runs = samples.runs
     interval: stats.Interval | None = None
     share = {"p50": 0.5, "p95": 0.95}.get(stat or "")
