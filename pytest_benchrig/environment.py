@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pytest_benchrig.active import Active
 
 _NEVER_STORED = frozenset({"api_key_env"})
+_OF_THE_FIGURES = ("environment", "models", "fingerprint", "calibration", "interleaved")
+"""Parts of the header that belong to the requests, whenever their replies are judged."""
 _PER_TARGET = frozenset(
     {"runtime_version", "model", "model_digest", "quantisation", "parameters", "device"}
 )
@@ -50,6 +52,11 @@ def run_header(
     if calibration is not None:
         header["calibration"] = calibration
     header["fingerprint"] = fingerprint(active, header)
+    if settings.replay is not None:
+        # The figures are the recorded ones, so the machine and the models are those of then.
+        recorded = active.earlier.run.run
+        header["replay_of"] = recorded.get("id")
+        header.update({name: recorded[name] for name in _OF_THE_FIGURES if name in recorded})
     return header
 
 

@@ -71,6 +71,8 @@ def facts(run: RunFile) -> list[str]:
         found.append(f"sandbox: {levels}")
         if "process" in levels.split(", "):
             found.append("the model's code was not contained (level process)")
+    if source := run.run.get("replay_of"):
+        found.append(f"replay of {source}: its replies judged again, its timings as recorded")
     if run.run.get("interrupted"):
         found.append("interrupted: this run is not complete")
     given_up = run.run.get("given_up")

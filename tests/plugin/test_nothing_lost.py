@@ -108,6 +108,31 @@ def test_replay_judges_stored_replies_without_a_server(project: Project, server:
     moved.stdout.fnmatch_lines(["*sum*verdict: 'pass' is now 'fail'*"])
 
 
+def test_a_replay_stands_for_the_run_that_made_its_figures(
+    project: Project, server: Server
+) -> None:
+    """Its machine and models are those of the requests, so it compares with that run."""
+    project.run()
+    before = project.results()["run"]
+    journal = journals(project)[0]
+    server.close()
+
+    result = project.run(
+        "--benchrig-replay",
+        str(journal),
+        f"--benchrig-compare=results/runs/{before['id']}.json",
+        model="",
+    )
+
+    result.assert_outcomes(passed=2)
+    after = project.results()["run"]
+    assert after["replay_of"] == before["id"]
+    assert after["models"] == before["models"] != {}
+    assert after["fingerprint"] == before["fingerprint"]
+    result.stdout.fnmatch_lines([f"replay of {before['id']}: its replies judged again*"])
+    result.stdout.no_fnmatch_line("*not comparable*")
+
+
 def test_a_replayed_prompt_that_no_longer_matches_is_an_error(
     project: Project, server: Server
 ) -> None:
