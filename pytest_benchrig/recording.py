@@ -250,8 +250,14 @@ def sendable(value: JsonValue) -> JsonValue:
     """
     if isinstance(value, str):
         return value if value.isascii() else _LONE_SURROGATES.sub("\ufffd", value)
+    # Most values are numbers or nothing, and a record has a hundred: they need no call.
     if isinstance(value, dict):
-        return {sendable(key): sendable(inner) for key, inner in value.items()}
+        return {
+            key if key.isascii() else str(sendable(key)): sendable(inner)
+            if isinstance(inner, str | dict | list)
+            else inner
+            for key, inner in value.items()
+        }
     if isinstance(value, list):
         return [sendable(inner) for inner in value]
     return value
