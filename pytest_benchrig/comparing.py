@@ -62,6 +62,7 @@ def compare_all(active: Active, run: RunFile) -> tuple[Comparison, ...]:
             name=path.name,
             regressions=settings.regressions,
             allow_difference=settings.allow_difference,
+            allow_disturbed=settings.allow_disturbed,
         )
         for path in settings.compare
     ]
@@ -69,7 +70,15 @@ def compare_all(active: Active, run: RunFile) -> tuple[Comparison, ...]:
     if not pair and settings.interleave and len(active.targets) == 2:
         pair = tuple(str(target) for target in active.targets)
     if pair:
-        done.append(compare_targets(run, pair[0], pair[1], regressions=settings.regressions))
+        done.append(
+            compare_targets(
+                run,
+                pair[0],
+                pair[1],
+                regressions=settings.regressions,
+                allow_disturbed=settings.allow_disturbed,
+            )
+        )
     return tuple(done)
 
 
@@ -79,4 +88,5 @@ def regression_results(
     """Regressions as threshold results, when they shall fail the run."""
     if not active.settings.fail_on_regression:
         return ()
-    return tuple(result for comparison in comparisons for result in comparison.gates())
+    policy = active.settings.threshold_policy
+    return tuple(result for comparison in comparisons for result in comparison.gates(policy))

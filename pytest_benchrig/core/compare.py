@@ -51,6 +51,7 @@ def compare(
     name: str = "baseline",
     regressions: Sequence[str] = (),
     allow_difference: Sequence[str] = (),
+    allow_disturbed: bool = False,
 ) -> Comparison:
     """Compare this run with an earlier one.
 
@@ -60,6 +61,7 @@ def compare(
         name: What to call the baseline.
         regressions: ``METRIC:PCT``, the effect from which a metric's change counts.
         allow_difference: Parts of the fingerprint that may differ.
+        allow_disturbed: Compare timings that were measured under other load, too.
 
     Raises:
         ValueError: A regression setting is wrong.
@@ -83,13 +85,18 @@ def compare(
     stopped = refused(found, allow_difference)
     if stopped:
         return Comparison(name, label, False, refusal=refusal(stopped))
-    rows, flips = _tables(shared, old, new, paired, limits)
+    rows, flips = _tables(shared, old, new, paired, limits, allow_disturbed)
     allowed = tuple(str(d) for d in found)
     return Comparison(name, label, False, "", allowed, rows, flips, unpaired)
 
 
 def compare_targets(
-    run: RunFile, first: str, second: str, *, regressions: Sequence[str] = ()
+    run: RunFile,
+    first: str,
+    second: str,
+    *,
+    regressions: Sequence[str] = (),
+    allow_disturbed: bool = False,
 ) -> Comparison:
     """Compare two targets of one run, the first as the baseline.
 
@@ -111,7 +118,7 @@ def compare_targets(
     old = [r.replace(target=second) for r in counted if r.target == first]
     new = [r for r in counted if r.target == second]
     paired, unpaired = pair_records(old, new)
-    rows, flips = _tables([second], old, new, paired, limits)
+    rows, flips = _tables([second], old, new, paired, limits, allow_disturbed)
     return Comparison(first, second, interleaved, "", (), rows, flips, unpaired)
 
 
@@ -124,6 +131,7 @@ def _tables(
     new: Sequence[Record],
     paired: Paired,
     limits: Sequence[Regression],
+    allow_disturbed: bool,
 ) -> tuple[tuple[Compared, ...], tuple[Flip, ...]]:
     smallest = {limit.metric: limit.percent for limit in limits}
     found: list[tuple[str, MetricPairs]] = []
@@ -131,7 +139,7 @@ def _tables(
         before = Pools.of(r for r in old if r.target == target)
         after = Pools.of(r for r in new if r.target == target)
         found += [
-            (target, metric_pairs(name, paired.get(target, ())))
+            (target, metric_pairs(name, paired.get(target, ()), allow_disturbed))
             for name in compared_metrics(before, after)
         ]
     results = [_test(pairs) if pairs.pairs else None for _, pairs in found]
@@ -141,7 +149,13 @@ def _tables(
     for (target, pairs), result in zip(found, results, strict=True):
         limit = smallest.get(pairs.metric, DEFAULT_TIMING_PCT if pairs.metric in TIMINGS else 0.0)
         row = Compared(
-            target, pairs.metric, pairs.before, pairs.after, "not compared", smallest=limit
+            target,
+            pairs.metric,
+            pairs.before,
+            pairs.after,
+            "not compared",
+            smallest=limit,
+            named=pairs.metric in smallest,
         )
         if result is None:
             rows.append(replace(row, note=pairs.missing))
@@ -181,6 +195,9 @@ def _direction(row: Compared, effect: float) -> Change:
 def _judge_rate(row: Compared, result: RateTest, level: float) -> Compared:
     if row.p is not None and row.p < LEVEL:
         return replace(row, change=_direction(row, result.effect))
+    # The exact test decides; an interval of another method must not seem to say more.
+    if row.interval is not None:
+        row = replace(row, interval=stats.hull(row.interval, (0.0, 0.0)))
     enough, needed = fewest_flips(level), result.needed(level)
     if needed is not None:
         words = f"about {needed} scenarios that flip as these did would tell"

@@ -94,9 +94,13 @@ def compared_metrics(before: Pools, after: Pools) -> list[str]:
     return names + [f"{suite}{ACCURACY_SUFFIX}" for suite in sorted(suites)]
 
 
-def metric_pairs(metric: str, pairs: Sequence[RecordPair]) -> MetricPairs:
+def metric_pairs(
+    metric: str, pairs: Sequence[RecordPair], allow_disturbed: bool = False
+) -> MetricPairs:
     """The pairs of one metric among the record pairs of one target."""
-    return timing_pairs(metric, pairs) if metric in TIMINGS else rate_pairs(metric, pairs)
+    if metric in TIMINGS:
+        return timing_pairs(metric, pairs, allow_disturbed)
+    return rate_pairs(metric, pairs)
 
 
 def rate_pairs(metric: str, pairs: Sequence[RecordPair]) -> MetricPairs:
@@ -139,7 +143,9 @@ def _enters(metric: str, record: Record) -> bool:
     )
 
 
-def timing_pairs(metric: str, pairs: Sequence[RecordPair]) -> MetricPairs:
+def timing_pairs(
+    metric: str, pairs: Sequence[RecordPair], allow_disturbed: bool = False
+) -> MetricPairs:
     """Pairs of timings that nothing blocks on either side."""
     source = TIMINGS[metric]
     replies = [(old, new) for old, new in pairs if new.kind != "tool_use"]
@@ -152,7 +158,10 @@ def timing_pairs(metric: str, pairs: Sequence[RecordPair]) -> MetricPairs:
         before, after = getattr(old, source), getattr(new, source)
         if before is None or after is None:
             continue
-        reason = blocked(old, source) or blocked(new, source)
+        reason = next(
+            filter(None, (blocked(r, source, allow_disturbed=allow_disturbed) for r in (old, new))),
+            "",
+        )
         if not reason and source == "eval_tok_per_sec":
             artefact = old.eval_tok_sec_floored or new.eval_tok_sec_floored
             reason = "decode windows too short for a rate" if artefact else ""

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from pytest_benchrig.core import stats
 from pytest_benchrig.core.generation import JsonValue
 from pytest_benchrig.core.metrics import metric_of
-from pytest_benchrig.core.thresholds import ThresholdResult
+from pytest_benchrig.core.thresholds import Policy, ThresholdResult
 
 Change: TypeAlias = Literal[
     "better", "worse", "no difference shown", "too few runs to tell", "not compared"
@@ -33,6 +33,7 @@ class Compared:
         needed: What would tell, as words; "" where nothing more is needed or known.
         note: What the reader should know (medians disagree, why nothing was compared).
         smallest: The effect that counts as a regression.
+        named: Whether a limit was set for this very metric.
     """
 
     target: str
@@ -47,6 +48,7 @@ class Compared:
     needed: str = ""
     note: str = ""
     smallest: float = 0.0
+    named: bool = False
 
     @property
     def unit(self) -> str:
@@ -106,10 +108,12 @@ class Comparison:
             "in timing; --benchrig-interleave with two models measures them side by side"
         )
 
-    def gates(self) -> tuple[ThresholdResult, ...]:
+    def gates(self, policy: Policy = "point") -> tuple[ThresholdResult, ...]:
         """Regressions as threshold results: violated only by worse beyond what counts.
 
-        A refused comparison is violated too: what was not compared cannot be called good.
+        A refused comparison is violated too, and so is a metric that was named and could not be
+        compared: what was not compared cannot be called good. Whatever else could tell neither
+        way is undecided under the policy ``point`` and violated under ``confident``.
         """
         if self.refusal:
             text = f"no regression against {self.baseline}"
@@ -118,20 +122,26 @@ class Comparison:
                     text, "", False, None, None, 0.0, 0, f"{text}: violated, {self.refusal}"
                 ),
             )
-        return tuple(self._gate(row) for row in self.rows)
+        return tuple(self._gate(row, policy) for row in self.rows)
 
-    def _gate(self, row: Compared) -> ThresholdResult:
+    def _gate(self, row: Compared, policy: Policy) -> ThresholdResult:
         text = f"{row.metric} no worse than {self.baseline}"
         bound = f"worse by more than {row.smallest:g} {row.unit} counts"
+        told = row.change not in ("not compared", "too few runs to tell")
+        must_tell = policy == "confident" or (row.named and row.change == "not compared")
+        held = not row.regressed and (told or not must_tell)
+        decided = told or not held
+        word = "violated" if not held else "held" if decided else "undecided"
         return ThresholdResult(
             text=text,
             target=row.target,
-            held=not row.regressed,
+            held=held,
+            decided=decided,
             value=row.effect,
             interval=row.interval,
             bound=row.smallest,
             n=row.pairs,
-            message=f"{text}: {'violated' if row.regressed else 'held'}, {sentence(row)} ({bound})",
+            message=f"{text}: {word}, {sentence(row)} ({bound})",
         )
 
     def to_json(self) -> dict[str, JsonValue]:

@@ -35,6 +35,8 @@ class ThresholdResult:
         bound: The number it was held against.
         n: Records behind the figure.
         message: One sentence with all of it.
+        decided: ``False`` for a regression gate that could tell neither way; it holds nothing up,
+            and must not pass for a check that was passed.
     """
 
     text: str
@@ -45,6 +47,7 @@ class ThresholdResult:
     bound: float
     n: int
     message: str
+    decided: bool = True
 
     def to_json(self) -> dict[str, JsonValue]:
         """As it stands in the run file."""
@@ -57,6 +60,7 @@ class ThresholdResult:
             "bound": self.bound,
             "n": self.n,
             "message": self.message,
+            "decided": self.decided,
         }
 
 

@@ -26,6 +26,8 @@ def as_json(found: Iterable[_Decided] | None, run: RunFile, name: str) -> list[J
 def threshold_line(result: Mapping[str, JsonValue]) -> str:
     """``PASS coding_pass_rate >= 80: held, measured ... [ollama:qwen3]``."""
     word = "PASS" if result.get("held") else "FAIL"
+    if result.get("decided") is False:
+        word = "UNDECIDED"
     target = f" [{result['target']}]" if result.get("target") else ""
     return f"{word} {result.get('message', '')}{target}"
 

@@ -198,6 +198,8 @@ def _decisions(run: RunFile) -> list[str]:
 
 def _threshold(result: Mapping[str, JsonValue]) -> str:
     style = "good" if result.get("held") else "bad"
+    if result.get("decided") is False:
+        style = "open"
     return f"<li class={style}>{html(one_line(decisions.threshold_line(result)))}</li>"
 
 

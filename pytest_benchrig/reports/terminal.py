@@ -35,7 +35,7 @@ def render_summary(
             fit; what was left out is said.
         thresholds: Decided thresholds; those kept in the run file where not given.
         comparisons: Comparisons; those kept in the run file where not given.
-        quiet: Only the headline of each target, and what failed.
+        quiet: Only the headline of each target, and what failed or could not be decided.
     """
     decided = decisions.as_json(thresholds, run, "thresholds")
     compared = decisions.as_json(comparisons, run, "comparisons")
@@ -219,7 +219,11 @@ def _quiet(
             if card.get(name) is not None
         ]
         lines.append(f"{one_line(card.target)}: {', '.join(figures) or 'nothing measured'}")
-    lines += [one_line(decisions.threshold_line(r)) for r in thresholds if not r.get("held")]
+    lines += [
+        one_line(decisions.threshold_line(result))
+        for result in thresholds
+        if not result.get("held") or result.get("decided") is False
+    ]
     for comparison in comparisons:
         title = decisions.comparison_title(comparison)
         if comparison.get("refusal"):

@@ -61,7 +61,37 @@ def test_one_lost_answer_is_too_few_to_tell() -> None:
     verdict = row(found, "reasoning_accuracy")
     assert verdict.change == "too few runs to tell"
     assert verdict.needed == "about 72 scenarios that flip as these did would tell"
-    assert all(gate.held for gate in found.gates())
+    (gate,) = found.gates()
+    assert (gate.held, gate.decided) == (True, False)
+    assert "undecided, too few runs to tell" in gate.message
+    (strict,) = found.gates("confident")
+    assert (strict.held, strict.decided) == (False, True)
+    assert "violated, too few runs to tell" in strict.message
+
+
+def test_all_answers_of_a_small_suite_lost_is_never_shown_as_passed() -> None:
+    """Four flips are no proof, but a gate that cannot tell must not look like one that held."""
+    found = compare(run_of(answers([True] * 4)), run_of(answers([False] * 4)))
+    verdict = row(found, "reasoning_accuracy")
+    assert verdict.change == "too few runs to tell"
+    assert verdict.interval is not None
+    assert verdict.interval[1] == 0.0
+    (gate,) = found.gates()
+    assert not gate.decided
+
+
+def test_disturbed_timings_are_compared_where_that_is_allowed() -> None:
+    before = run_of([speed(100.0, task_id=f"s{i}") for i in range(3)])
+    after = run_of([speed(25.0, task_id=f"s{i}", disturbed="other load") for i in range(3)])
+    refused = compare(before, after)
+    assert row(refused, "avg_eval_tok_sec").change == "not compared"
+    allowed = row(compare(before, after, allow_disturbed=True), "avg_eval_tok_sec")
+    assert allowed.effect == pytest.approx(-75.0)
+    gates = {g.text.split()[0]: g for g in refused.gates()}
+    assert not gates["avg_eval_tok_sec"].decided
+    named = compare(before, after, regressions=["avg_eval_tok_sec:5"])
+    gates = {g.text.split()[0]: g for g in named.gates()}
+    assert not gates["avg_eval_tok_sec"].held
 
 
 def test_flips_both_ways_show_no_difference() -> None:

@@ -342,4 +342,5 @@ def test_results_are_plain_json() -> None:
         "bound",
         "n",
         "message",
+        "decided",
     }

@@ -94,6 +94,23 @@ def test_a_regression_against_a_baseline_fails_the_run(project: Project, server:
     failed.stdout.fnmatch_lines(["*reasoning_accuracy no worse than main.json*violated*"])
 
 
+def test_a_regression_that_cannot_be_told_is_skipped_and_said(
+    project: Project, server: Server
+) -> None:
+    project.run("--benchrig-json", "main.json")
+    server.answers.by_text["two plus three"] = "Final answer: 6"
+    words = ["-k", "sum", "--benchrig-compare", "main.json", "--benchrig-fail-on-regression"]
+    words += ["--benchrig-threshold", "reasoning_accuracy >= 0", "-q", "--junitxml=junit.xml"]
+
+    point = project.run(*words)
+    confident = project.run(*words, "--benchrig-threshold-policy", "confident")
+
+    assert point.ret == 0
+    point.stdout.fnmatch_lines(["UNDECIDED reasoning_accuracy no worse than main.json*too few*"])
+    assert confident.ret == pytest.ExitCode.TESTS_FAILED
+    confident.stdout.fnmatch_lines(["FAIL reasoning_accuracy no worse than main.json*too few*"])
+
+
 def test_two_targets_of_one_run_are_compared_one_to_one(project: Project) -> None:
     words = ["--benchrig-compare-targets", "openai:demo openai:other"]
 
