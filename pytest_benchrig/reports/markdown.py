@@ -48,6 +48,8 @@ def tallies(run: RunFile) -> list[str]:
                 f"{card.coding_assertions_passed}/{card.coding_assertion_count} "
                 f"({card.show('coding_pass_rate')})"
             )
+        if averaged := view.averaged_line(card):
+            found.append(f"{card.target}: {averaged}")
         if card.truncated_runs:
             found.append(f"\u26a0 {card.target}: replies cut off: {card.truncated_runs}")
         found += [f"{card.target}: {text}" for text in view.unmeasured_lines(card)]

@@ -91,6 +91,8 @@ def headline(card: Scorecard) -> list[str]:
         if card.get(name) and name not in ("total_runs", "truncated_runs")
     ]
     lines.append("  " + ", ".join([f"records: {card.total_runs}", *counts]))
+    if averaged := view.averaged_line(card):
+        lines.append(f"  {averaged}")
     if card.truncated_runs:
         replies = "reply was" if card.truncated_runs == 1 else "replies were"
         lines.append(

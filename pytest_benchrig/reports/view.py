@@ -38,6 +38,7 @@ TIMINGS = (
     "cold_start_sec",
     "thinking_share",
 )
+AVERAGED = ("avg_eval_tok_sec", "avg_ttft_sec", "avg_prefill_eff_tok_sec")
 HARDWARE = (
     "peak_vram_mb",
     "vram_baseline_mb",
@@ -147,6 +148,15 @@ def unmeasured_lines(card: Scorecard) -> list[str]:
         if name != "composite_score" and name in METRICS:
             names.setdefault(reason, []).append(METRICS[name].title)
     return [f"n/a ({', '.join(titles)}): {reason}" for reason, titles in names.items()]
+
+
+def averaged_line(card: Scorecard) -> str:
+    """How many records each average of timings is over, as other records may be blocked."""
+    found = {
+        name: card.samples[name] for name in AVERAGED if card.samples.get(name) and card.total_runs
+    }
+    counts = ", ".join(f"{METRICS[name].title} {count}" for name, count in found.items())
+    return f"averaged records: {counts} of {card.total_runs}" if counts else ""
 
 
 def runs_cell(card: Scorecard) -> str:

@@ -325,3 +325,11 @@ def test_a_wrapped_line_of_a_server_is_no_ci_command() -> None:
     for line in lines:
         assert not line.lstrip().startswith("::")
         assert "##[" not in line
+
+
+def test_averages_say_over_how_many_records_they_are() -> None:
+    found = [speed(task_id="quiet"), *(speed(task_id=f"s{i}", disturbed="load") for i in range(4))]
+    line = "averaged records: decode 1, TTFT 1 of 5"
+    assert line in summary(found)
+    assert line in markdown.render(run_of(found))
+    assert line in html.render(run_of(found))
