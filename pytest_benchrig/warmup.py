@@ -28,7 +28,7 @@ WARM_UP_TOKENS = 16
 def warm_up(active: Active, client: TargetClient) -> list[Record]:
     """The warm-up records of a target; a fault here is left to the first item to meet."""
     from pytest_benchrig.core.timing import timings_of
-    from pytest_benchrig.execution import now
+    from pytest_benchrig.execution import now, with_window
 
     records: list[Record] = []
     for index in range(active.settings.warmup_runs):
@@ -55,6 +55,8 @@ def warm_up(active: Active, client: TargetClient) -> list[Record]:
         record = assemble.with_generation(
             record, generation, split, timings_of(generation, request)
         )
+        # Other load is held against the cold start too.
+        record = with_window(record, measured)
         if index == 0 and client.load_sec is not None and record.load_time_sec is None:
             record = record.replace(load_time_sec=client.load_sec)
         records.append(record)

@@ -50,3 +50,11 @@ def test_window(benchrig_sampler):
     )
     result = project.run("-o", "benchrig_sample_interval=0.05", "test_own.py")
     result.assert_outcomes(passed=1)
+
+
+def test_a_warm_up_is_watched_too_as_it_tells_the_cold_start(project: Project) -> None:
+    project.run("--benchrig-warmup-runs", "1", "-k", "sum").assert_outcomes(passed=1)
+    warm_up = project.results()["records"][0]
+    assert warm_up["phase"] == "warmup"
+    assert warm_up["hardware"]["sample_count"] >= 2
+    assert ("disturbed" in warm_up["flags"]) == bool(warm_up["disturbed"])
