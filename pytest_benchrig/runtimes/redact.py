@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable
+
+from pytest_benchrig.core.generation import Generation
 
 _USERINFO = re.compile(r"(?<=://)(?:[^/\s?#]*|[^/\s?#:@]*:(?!\d+[/?#])[^\s@]*)@")
 _BARE_USERINFO = re.compile(r"^[^/\s?#@:]*:[^/\s?#]*@")
@@ -33,4 +36,37 @@ def redact_text(text: str, secrets: Iterable[str] = ()) -> str:
             text = text.replace(secret, "***")
     return _AUTHORISATION.sub(
         r"\1 ***", _SECRET_PARAMETER.sub(r"\1***", _USERINFO.sub("***@", text))
+    )
+
+
+QUOTED_NOTE = "the reply quoted the credential of its request; it was cut out"
+_SHORTEST_QUOTED = 8
+"""A shorter credential may be an ordinary word, which a reply may well say."""
+
+
+def without_secrets(generation: Generation, secrets: Iterable[str]) -> Generation:
+    """The reply without the credentials that its request carried; with a note where it had any.
+
+    A gateway that echoes headers would else have a key printed in every report.
+    """
+    known = [secret for secret in secrets if len(secret) >= _SHORTEST_QUOTED]
+
+    def clean(text: str) -> str:
+        for secret in known:
+            text = text.replace(secret, "***")
+        return text
+
+    said = (generation.text, generation.thinking, *(c.arguments for c in generation.tool_calls))
+    if not any(secret in text for secret in known for text in said):
+        return generation
+    return dataclasses.replace(
+        generation,
+        text=clean(generation.text),
+        thinking=clean(generation.thinking),
+        tool_calls=tuple(
+            dataclasses.replace(call, arguments=clean(call.arguments))
+            for call in generation.tool_calls
+        ),
+        raw_message={},
+        notes=(*generation.notes, QUOTED_NOTE),
     )

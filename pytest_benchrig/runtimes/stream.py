@@ -13,13 +13,14 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from pytest_benchrig.core.generation import Generation, JsonValue, Request
+from pytest_benchrig.core.generation import Generation, JsonValue, Request, RuntimeFault
 from pytest_benchrig.runtimes.address import Endpoint, ca_file, proxy_of, tls_context, tunnel_of
 from pytest_benchrig.runtimes.clock import StampedEvent, now_ns
 from pytest_benchrig.runtimes.exchange import Busy, Exchange, StaleConnection
 from pytest_benchrig.runtimes.faults import fault_of_connect
 from pytest_benchrig.runtimes.framing import JSON_TYPES, MEDIA_TYPES, Framing
 from pytest_benchrig.runtimes.http import CONNECT_TIMEOUT_SEC
+from pytest_benchrig.runtimes.redact import without_secrets
 from pytest_benchrig.runtimes.reply import ErrorInStream, Garbage, Reply, decode_event
 from pytest_benchrig.runtimes.retry import MAX_WAITS, wait_sec
 from pytest_benchrig.runtimes.transport import Connection, Tunnel, connect
@@ -125,12 +126,17 @@ class StreamClient:
                 waited_ns += now_ns() - before
                 attempt += 1
                 notes.append(f"the server was busy ({busy.fault.status}); waited {pause:g} s")
+            except RuntimeFault as fault:
+                connection.close()
+                if fault.partial is not None:
+                    fault.partial = without_secrets(fault.partial, self.site.secrets)
+                raise
             except BaseException:
                 connection.close()
                 raise
             else:
                 self._give_back(connection, exchange.reusable)
-                return generation
+                return without_secrets(generation, self.site.secrets)
 
     def close(self) -> None:
         """Close the kept connection."""

@@ -137,6 +137,26 @@ def test_401_names_the_variable(
     assert b"authorization: bearer wrong-key-123" in server.requests[0].lower()
 
 
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_key_that_the_reply_quotes_is_cut_out_of_it(
+    canned: CannedFactory, opened: Opener, monkeypatch: pytest.MonkeyPatch, cut: bool
+) -> None:
+    """A gateway that echoes headers must not get our key into every report."""
+    monkeypatch.setenv("MY_KEY", "secret-key-123")
+    events = [chunk("You sent Bearer secret-"), chunk("key-123 to me")]
+    end = [] if cut else [chunk(finish="stop"), USAGE, DONE]
+    server = canned(Canned(framed(*events, *end, last=not cut), end="close"))
+    runtime = opened(OpenAIRuntime, server.url, api_key_env="MY_KEY")
+    if cut:
+        generation = fault_of(runtime).partial
+        assert generation is not None
+    else:
+        generation = runtime.generate(ask())
+    assert generation.text == "You sent Bearer *** to me"
+    assert any("quoted the credential" in note for note in generation.notes)
+    assert "secret-key-123" not in repr(generation)
+
+
 def test_a_key_never_follows_a_redirect(
     canned: CannedFactory, opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
