@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 from pathlib import Path
+
+# As given: resolved, it is the file that the stream was redirected to. /dev/shm holds plain files.
+_OPEN_STREAM = re.compile(r"/+dev/(?!shm/)|/+proc/.+/fd/")
 
 
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 to a temporary file beside ``path`` and rename it into place.
 
-    A device or pipe (``/dev/stdout``) is written to; renaming would put a file in its place.
+    A device or pipe is written to; renaming would put a file in its place. Through ``/dev/stdout``
+    and its like an open stream is meant, which may be a file with something in it: what is there
+    stays, and the text is added.
 
     Raises:
         OSError: With what could not be done and where; nothing is left behind.
@@ -21,7 +27,7 @@ def write_text(path: Path, text: str) -> None:
         raise IsADirectoryError(21, "is a directory, expected a file", str(path))
     data = text.encode("utf-8", "backslashreplace")
     if _is_special(path):
-        with path.open("wb") as stream:
+        with path.open("ab") as stream:
             stream.write(data)
         return
     destination = path.resolve() if path.is_symlink() else path
@@ -43,8 +49,10 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether something is there that is neither a file nor a directory."""
-    return path.exists() and not (path.is_file() or path.is_dir())
+    """Whether something is there that is no plain file of its own: a device, pipe, open stream."""
+    if not path.exists() or path.is_dir():
+        return False
+    return not path.is_file() or bool(_OPEN_STREAM.match(path.absolute().as_posix()))
 
 
 def _mode(path: Path) -> int:

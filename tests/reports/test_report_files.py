@@ -126,3 +126,23 @@ def test_a_full_device_is_said() -> None:
     with pytest.raises(OSError, match="No space left"):
         write_text(Path("/dev/full"), "a report")
     assert Path("/dev/full").is_char_device()
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "//dev/fd/1", "/proc/self/fd/1"])
+def test_a_report_to_standard_output_leaves_what_the_file_behind_it_holds(
+    tmp_path: Path, name: str
+) -> None:
+    if not Path(name).exists():
+        pytest.skip(f"this system has no {name}")
+    log = tmp_path / "log.txt"
+    log.write_text("before\n", "utf-8")
+    script = (
+        "from pathlib import Path\n"
+        "from pytest_benchrig.reports.files import check_writable, write_text\n"
+        f"check_writable(Path({name!r}), is_dir=False)\n"
+        f"write_text(Path({name!r}), 'report\\n')\n"
+        "print('after')\n"
+    )
+    with log.open("ab") as stream:
+        subprocess.run([sys.executable, "-c", script], stdout=stream, check=True)
+    assert log.read_text("utf-8") == "before\nreport\nafter\n"
