@@ -21,6 +21,14 @@ class DuplicateTargetWarning(pytest.PytestWarning):
     """The same target was asked for twice."""
 
 
+def warn(config: pytest.Config, warning: pytest.PytestWarning) -> None:
+    """Issue a warning of the settings; where warnings are errors it is a usage error."""
+    try:
+        config.issue_config_time_warning(warning, stacklevel=2)
+    except type(warning):
+        raise pytest.UsageError(str(warning)) from None
+
+
 def resolve_targets(active: Active) -> tuple[Target, ...]:
     """Every target of the session, in the order asked for.
 
@@ -47,7 +55,7 @@ def unique(config: pytest.Config, groups: Iterable[Sequence[Target]]) -> tuple[T
         for target in group:
             if str(target) in found:
                 text = f"target {target} was asked for twice; it runs once"
-                config.issue_config_time_warning(DuplicateTargetWarning(text), stacklevel=2)
+                warn(config, DuplicateTargetWarning(text))
             found.setdefault(str(target), target)
     return tuple(found.values())
 

@@ -229,3 +229,12 @@ def test_a_model_in_the_environment_leaves_an_unrelated_project_alone(
     project.write("test_unit.py", "def test_unit(): pass\n")
 
     project.run(model="").assert_outcomes(passed=1)
+
+
+def test_a_target_named_twice_is_a_usage_error_where_warnings_are_errors(
+    project: Project,
+) -> None:
+    result = project.run("-W", "error", "--co", model="openai:demo,openai:demo")
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines(["*openai:demo was asked for twice*"])
