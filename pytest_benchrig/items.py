@@ -121,6 +121,15 @@ class Items:
         for item in items:
             scenario = scenario_of(item)
             if scenario is None:
+                if target_of(item) is not None:
+                    suite, name = plain_identity(item)
+                    other = seen.setdefault((suite, name, str(target_of(item))), item)
+                    if other is not item:
+                        raise pytest.UsageError(
+                            f"{item.nodeid} and {other.nodeid} are both {name!r} of suite "
+                            f"{suite!r}: rename one or give it another suite, results are kept by "
+                            "suite and name"
+                        )
                 continue
             key = (scenario.suite, scenario.id, str(target_of(item)))
             other = seen.setdefault(key, item)

@@ -238,3 +238,23 @@ def test_a_target_named_twice_is_a_usage_error_where_warnings_are_errors(
 
     assert result.ret == USAGE
     result.stderr.fnmatch_lines(["*openai:demo was asked for twice*"])
+
+
+def test_two_python_tests_of_one_name_and_suite_are_refused(project: Project) -> None:
+    """Their replies would else be counted as repetitions of one scenario."""
+    for name in ("test_sql.py", "test_code.py"):
+        project.write(
+            name,
+            "import pytest\n"
+            "@pytest.mark.benchrig(suite='sql')\n"
+            "@pytest.mark.parametrize('n', [1, 2])\n"
+            "def test_counts(benchrig_client, n): pass\n",
+        )
+    project.run("test_sql.py", "--co").assert_outcomes()
+
+    result = project.run("test_sql.py", "test_code.py", "--co")
+
+    assert result.ret == USAGE
+    result.stderr.fnmatch_lines(
+        ["*test_code.py::test_counts*test_sql.py::test_counts*both*suite 'sql'*rename one*"]
+    )
