@@ -47,6 +47,18 @@ def failure_text(scenario: Scenario, target: Target, records: Sequence[Record]) 
     return "\n".join(lines)
 
 
+def plain_test_text(target: Target, headline: str, records: Sequence[Record]) -> str:
+    """The same for a plain Python test, which judges by itself: the last reply that it got."""
+    lines = [plain(readable(headline, HEADLINE_LINES))]
+    if records:
+        last = records[-1]
+        lines += ["", *_block("prompt", shorten(last.prompt, PROMPT_CHARS))]
+        answer = shorten(last.response, ANSWER_CHARS, keep_end=True) or "(empty)"
+        lines += [*_block("answer", answer), *_block("measured", numbers(last))]
+        lines += _block("target", str(target))
+    return "\n".join(lines)
+
+
 def numbers(record: Record) -> str:
     """Tokens and timings of a record in one line; ``n/a`` for what was not measured."""
 

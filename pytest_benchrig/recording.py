@@ -142,9 +142,10 @@ class ItemRecord:
             if self.result.outcome == "failed":
                 self._fail(self.result.message)
         elif self._verdict not in (None, "pass"):
-            from pytest_benchrig.explain import readable
+            from pytest_benchrig.explain import plain_test_text
 
-            self._fail(readable(self._detail) or f"the verdict of this test is {self._verdict}")
+            headline = self._detail or f"the verdict of this test is {self._verdict}"
+            self._fail(plain_test_text(self.target, headline, self._observed))
 
     def _fail(self, text: str) -> None:
         message = plain(text)

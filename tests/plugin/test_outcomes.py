@@ -135,7 +135,9 @@ def test_sandbox(benchrig_target, benchrig_sandbox):
     result = project.run("tests", "--benchrig-sandbox", "process")
 
     result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(["*it selects one*"])
+    result.stdout.fnmatch_lines(
+        ["*it selects one*", "prompt: *Write SELECT two", "answer: *SELECT 1", "measured: *TTFT*"]
+    )
     run = project.results()
     by_task = {r["task_id"]: r for r in run["records"]}
     assert by_task["test_right"]["metrics"] == {"length": 8}
