@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,10 @@ INSTALLED = "installed"
 
 class DuplicateTargetWarning(pytest.PytestWarning):
     """The same target was asked for twice."""
+
+
+class UnsetKeyWarning(pytest.PytestWarning):
+    """The variable that shall hold the API key is not set."""
 
 
 def warn(config: pytest.Config, warning: pytest.PytestWarning) -> None:
@@ -41,6 +46,9 @@ def resolve_targets(active: Active) -> tuple[Target, ...]:
     settings = active.settings
     if settings.selfcheck:
         return (Target(SELFCHECK, ""),)
+    if settings.api_key_env and not os.environ.get(settings.api_key_env):
+        text = f"the environment variable {settings.api_key_env} is not set: requests carry no key"
+        warn(active.config, UnsetKeyWarning(text))
     if (settings.replay or settings.resume) is not None and not settings.models:
         from pytest_benchrig.replaying import recorded_targets
 

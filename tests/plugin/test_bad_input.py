@@ -258,3 +258,10 @@ def test_two_python_tests_of_one_name_and_suite_are_refused(project: Project) ->
     result.stderr.fnmatch_lines(
         ["*test_code.py::test_counts*test_sql.py::test_counts*both*suite 'sql'*rename one*"]
     )
+
+
+def test_a_key_variable_that_is_not_set_is_said(project: Project) -> None:
+    result = project.run("--benchrig-api-key-env", "NO_SUCH_KEY", "--co")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*NO_SUCH_KEY is not set: requests carry no key*"])
