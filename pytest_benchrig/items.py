@@ -288,7 +288,7 @@ def unknown_suite(name: str, known: frozenset[str] | set[str]) -> pytest.UsageEr
     near = difflib.get_close_matches(name, sorted(known), n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     return pytest.UsageError(
-        f"--benchrig-suite: unknown suite {name!r}{hint} Known here: {', '.join(sorted(known))}"
+        f"--benchrig-suite: unknown suite {name!r}{hint}. Known here: {', '.join(sorted(known))}"
     )
 
 

@@ -122,6 +122,11 @@ class _Reader:
         option = OPTIONS[name]
         if option.on_command_line:
             value = self._config.getoption(option.dest, default=None)
+            if any(text == "" or str(text).isspace() for text in _listed(value)):
+                raise pytest.UsageError(
+                    f"{option.flag}: the value is empty, expected {option.metavar}; leave the "
+                    "option out where there is none (an environment variable that is not set?)"
+                )
             if value not in (None, [], False):
                 return value, option.flag
         if option.env and self._environ.get(option.env_name):
@@ -142,7 +147,9 @@ class _Reader:
         try:
             return convert(str(value).strip())
         except ValueError as problem:
-            raise pytest.UsageError(f"{where}: {value!s}: {problem}") from None
+            # What stands there instead of a variable's name may be the key.
+            shown = "" if name == "api-key-env" else f"{value!s}: "
+            raise pytest.UsageError(f"{where}: {shown}{problem}") from None
 
     def many(self, name: str, split: str = r",") -> tuple[str, ...]:
         value, _ = self.raw(name)
@@ -175,6 +182,10 @@ class _Reader:
             self._config.rootpath if where.startswith("ini") else self._config.invocation_params.dir
         )
         return Path(os.path.normpath(base / Path(text).expanduser()))
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
 
 
 def _number(
@@ -379,9 +390,15 @@ def _url(text: str) -> str:
     except ValueError:
         usable = False
     if not usable or any(c.isspace() for c in text):
+        shown = "***@" + text.rpartition("@")[2] if "@" in text else text
         raise pytest.UsageError(
-            f"--benchrig-base-url: {text!r}: expected an http or https URL, such as "
+            f"--benchrig-base-url: {shown!r}: expected an http or https URL, such as "
             "http://127.0.0.1:8080/v1"
+        )
+    if parts.query or parts.fragment:
+        raise pytest.UsageError(
+            f"--benchrig-base-url: {parts.hostname}: a query or fragment would not be sent; "
+            "give the address up to the path, such as http://127.0.0.1:8080/v1"
         )
     return parts.geturl().rstrip("/")
 

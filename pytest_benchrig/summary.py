@@ -33,8 +33,11 @@ def header(active: Active) -> list[str]:
     lines = [f"benchrig: {targets}; runs {runs}, warm-up {settings.warmup_runs}"]
     if settings.replay is not None:
         lines = [f"benchrig: replay of {settings.replay.name}, no inference; {targets}"]
-    places = ", ".join(plain(active.display(path)) for path in active.directories)
-    lines.append(f"benchrig scenarios: {places}")
+    places = active.named_files or active.directories
+    lines.append("benchrig scenarios: " + ", ".join(plain(active.display(p)) for p in places))
+    if settings.replay is not None or settings.resume is not None:
+        earlier = active.earlier
+        lines += [f"benchrig: {plain(earlier.path.name)}: {w}" for w in earlier.run.warnings]
     if not active.config.option.collectonly and any(
         s.kind == "coding" and active.wants_suite(s.suite)
         for loaded in active.loaded_files()
@@ -101,5 +104,9 @@ def write_summary(
         root = active.config.invocation_params.dir
         shown = (p.relative_to(root) if root in p.parents else p for p in files)
         terminal.write_line("reports: " + ", ".join(str(p) for p in shown))
+    if run.run.get("interrupted"):
+        journal = f"{run.run.get('id')}.jsonl"
+        path = plain(active.display(active.settings.output_dir / "runs" / journal))
+        terminal.write_line(f"to go on: pytest --benchrig-resume={path}")
     for problem in problems:
         terminal.write_line(f"WARNING: {problem}", yellow=True)

@@ -74,7 +74,7 @@ def check_root(active: Active) -> None:
     outside = [
         (word, value)
         for word, value in behind
-        if (here / value).exists() and here not in (here / value).resolve().parents
+        if _exists(here / value) and here not in (here / value).resolve().parents
     ]
     if outside and config.rootpath != here and config.inipath is None:
         word, value = outside[0]
@@ -82,6 +82,13 @@ def check_root(active: Active) -> None:
             f"pytest took {config.rootpath} for the root directory because of the path behind "
             f"{word}; write {word}={value}, or give --rootdir"
         )
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False  # longer than any name can be, or with a NUL: no path
 
 
 def check_comparison(active: Active) -> None:
@@ -115,7 +122,11 @@ def check_comparison(active: Active) -> None:
             "leave out -n"
         )
     if settings.resume is not None or settings.replay is not None:
-        active.earlier  # noqa: B018 - reads the file now, so that a broken one ends the run here
+        earlier = active.earlier  # read now, so that a broken one ends the run here
+        if settings.replay is not None and not earlier.by_item:
+            raise pytest.UsageError(
+                f"--benchrig-replay: {settings.replay} holds no reply that could be judged again"
+            )
     active.baselines  # noqa: B018 - likewise
 
 

@@ -80,10 +80,10 @@ def shape_of(
 
 def _misspelt_kind(entry: Mapping[str, JsonValue]) -> Kind | None:
     """The kind whose field an unknown name was meant to be."""
+    fields = sorted(schema.fields_of("partial"))
     for name in entry:
-        known = name in schema.fields_of("partial")
-        meant = "" if known else nearest(name, sorted(schema.telling_fields()))
-        if meant:
+        meant = "" if name in fields else nearest(name, fields)
+        if meant in schema.telling_fields():
             return cast(Kind, schema.kinds_with(meant)[0])
     return None
 

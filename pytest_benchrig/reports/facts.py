@@ -20,6 +20,11 @@ FLAG_MEANINGS: Mapping[str, str] = {
     "unverified": "host load could not be seen; blocks nothing",
     "usage_estimated": "token counts are estimates; token rates not averaged",
     "usage_refused": "a token count of the server that cannot be true; see the records' notes",
+    "cache_unknown": "the server does not say what it cached; TTFT and prefill not averaged",
+    "coalesced": "several tokens were read at once; inter-token latencies are coarse",
+    "engine_disagrees": "our decode rate and the engine's differ by more than 10 %",
+    "engine_refused": "the engine's own figures cannot be true and were left out",
+    "never_answered": "the reply never left thinking",
     "cpu_fallback": "ran on the CPU although a GPU was asked for; blocks nothing",
     "prompt_truncated": "the server cut the prompt to its window",
     "tools_dropped": "the chat template dropped the tools",
@@ -83,7 +88,8 @@ def facts(run: RunFile) -> list[str]:
         found.append(f"instrument's own error: {calibration['summary']}")
     for flag, count in sorted(flag_counts(run).items()):
         meaning = FLAG_MEANINGS.get(flag, "")
-        found.append(f"flag {flag}: {count} records" + (f" ({meaning})" if meaning else ""))
+        records = "record" if count == 1 else "records"
+        found.append(f"flag {flag}: {count} {records}" + (f" ({meaning})" if meaning else ""))
     found += [f"note: {warning}" for warning in run.warnings]
     return found
 

@@ -533,3 +533,11 @@ def test_the_cost_of_an_entry_does_not_grow_with_the_file() -> None:
         return best
 
     assert seconds(2000) < 40 * seconds(200)
+
+
+def test_a_misspelt_prompt_does_not_make_an_entry_one_of_another_kind() -> None:
+    loaded = load([{"id": "hello_speed", "promt": "x"}])
+    assert [str(p) for p in loaded.problems] == [
+        'scenarios/mine.json:4: entry "hello_speed": field "promt": unknown field; did you mean '
+        '"prompt"?'
+    ]

@@ -21,6 +21,9 @@ USAGE = pytest.ExitCode.USAGE_ERROR
         (["--benchrig-suite", "reasonning"], "*unknown suite*reasonning*reasoning*"),
         (["--benchrig-scenarios", "nowhere"], "*scenario path*nowhere does not exist*"),
         (["--benchrig-runs", "0"], "*--benchrig-runs*at least 1*"),
+        (["--benchrig-threshold="], "*--benchrig-threshold: the value is empty, expected EXPR*"),
+        (["--benchrig-suite", " "], "*--benchrig-suite: the value is empty, expected NAME*"),
+        (["--benchrig-base-url", "http://h:1/v1?api-version=2"], "*a query*would not be sent*"),
         (["--benchrig-runs", "5..3"], "*--benchrig-runs*MIN not above MAX*"),
         (["--benchrig-runs", "many"], "*--benchrig-runs*N or MIN..MAX*"),
         (["--benchrig-warmup-runs", "-1"], "*--benchrig-warmup-runs*at least 0*"),
@@ -154,7 +157,7 @@ def test_an_empty_model_is_a_usage_error(project: Project) -> None:
 
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
     assert empty.ret == USAGE
-    empty.stderr.fnmatch_lines(["*--benchrig-model names no model*"])
+    empty.stderr.fnmatch_lines(["*--benchrig-model: the value is empty, expected TARGET*"])
 
 
 def test_a_path_behind_an_option_never_becomes_the_root_in_silence(project: Project) -> None:
@@ -229,6 +232,31 @@ def test_a_model_in_the_environment_leaves_an_unrelated_project_alone(
     project.write("test_unit.py", "def test_unit(): pass\n")
 
     project.run(model="").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--benchrig-base-url", "http://bob:SECRETPW@127.0.0.1:99999/v1"],
+        ["--benchrig-base-url", "htp://bob:SECRETPW@127.0.0.1/v1"],
+        ["--benchrig-base-url", "https//bob:SECRETPW@127.0.0.1"],
+        ["--benchrig-api-key-env", "sk-SECRETPW"],
+    ],
+)
+def test_a_usage_error_shows_no_secret(project: Project, words: list[str]) -> None:
+    result = project.run(*words)
+
+    assert result.ret == USAGE
+    assert "SECRETPW" not in result.stdout.str() + result.stderr.str()
+    result.stderr.fnmatch_lines([f"*{words[0]}*expected*"])
+
+
+def test_a_long_list_of_models_is_no_path(project: Project) -> None:
+    models = ",".join(f"openai:a-model-with-a-long-name-{i}" for i in range(12))
+    result = project.run("--co", "-q", "--benchrig-model", models, model="")
+
+    assert result.ret == 0
+    assert "24 tests collected" in result.stdout.str()
 
 
 def test_a_target_named_twice_is_a_usage_error_where_warnings_are_errors(

@@ -55,6 +55,8 @@ def benchrig_generation(request, benchrig_generation):
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert "reasoning_accuracy >= 0" not in result.stdout.str(), "never evaluated after Ctrl-C"
     assert project.results()["records"][0]["task_id"] == "sum"
+    journal = journals(project)[0].relative_to(project.pytester.path)
+    result.stdout.fnmatch_lines([f"to go on: pytest --benchrig-resume={journal}"])
 
 
 def test_kill_9_leaves_a_journal_that_resumes(project: Project, server: Server) -> None:
@@ -88,6 +90,21 @@ def benchrig_generation(request, benchrig_generation):
     assert len(new) == 1
     assert "capital" in new[0]
     assert len(project.results()["records"]) == 2
+    result.stdout.fnmatch_lines([f"benchrig: {journal.name}: line 3 is torn and was ignored*"])
+
+
+def test_a_replay_of_a_journal_without_replies_is_a_usage_error(
+    project: Project, server: Server
+) -> None:
+    project.run()
+    journal = journals(project)[0]
+    header = journal.read_text("utf-8").splitlines(keepends=True)[0]
+    project.write("empty.jsonl", header)
+
+    result = project.run("--benchrig-replay", "empty.jsonl", model="")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*empty.jsonl holds no reply that could be judged again*"])
 
 
 def test_replay_judges_stored_replies_without_a_server(project: Project, server: Server) -> None:

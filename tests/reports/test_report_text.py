@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv as csv_reader
 import io
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import pytest_benchrig
 from pytest_benchrig.core.compare import compare
 from pytest_benchrig.core.metrics import METRICS
 from pytest_benchrig.core.record import Record
@@ -16,7 +18,7 @@ from pytest_benchrig.core.runfile import RunFile, load_run, merge_runs
 from pytest_benchrig.core.thresholds import evaluate, parse_threshold
 from pytest_benchrig.reports import csv, github, html, markdown
 from pytest_benchrig.reports.charts import nice_limit
-from pytest_benchrig.reports.facts import facts
+from pytest_benchrig.reports.facts import FLAG_MEANINGS, facts
 from pytest_benchrig.reports.provenance import provenance
 from pytest_benchrig.reports.terminal import render_summary
 from tests.core.run_support import TARGET, card, code, conversation, reply, run_of, speed
@@ -77,7 +79,7 @@ def test_what_was_not_measured_is_n_a_with_the_reason_and_never_0() -> None:
     assert re.search(r"composite +assertions", text)
     assert " n/a " in text
     assert re.search(r"n/a \(.*TTFT.*\): disturbed \(CPU load 34 %\)", text)
-    assert "flag disturbed: 1 records" in text
+    assert "flag disturbed: 1 record (" in text
 
 
 def test_every_report_names_the_figures_that_are_n_a() -> None:
@@ -333,3 +335,14 @@ def test_averages_say_over_how_many_records_they_are() -> None:
     assert line in summary(found)
     assert line in markdown.render(run_of(found))
     assert line in html.render(run_of(found))
+
+
+def test_every_flag_that_a_record_can_carry_is_explained() -> None:
+    """Wherever the package appends a flag by name, its meaning is known to the reports."""
+    package = Path(pytest_benchrig.__file__).parent
+    pattern = re.compile(r"flags(?:\.append\(|\[)\"([a-z_]+)\"")
+    found = {
+        name for path in package.rglob("*.py") for name in pattern.findall(path.read_text("utf-8"))
+    }
+    assert len(found) > 10
+    assert found <= set(FLAG_MEANINGS)
