@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 # As given: resolved, it is the file that the stream was redirected to. /dev/shm holds plain files.
+_OWN_STREAM = re.compile(r"/+(?:dev|proc/self)/(stdout|stderr|fd/(\d+))")
 _OPEN_STREAM = re.compile(r"/+dev/(?!shm/)|/+proc/.+/fd/")
 
 
@@ -27,7 +30,7 @@ def write_text(path: Path, text: str) -> None:
         raise IsADirectoryError(21, "is a directory, expected a file", str(path))
     data = text.encode("utf-8", "backslashreplace")
     if _is_special(path):
-        with path.open("ab") as stream:
+        with _opened(path) as stream:
             stream.write(data)
         return
     destination = path.resolve() if path.is_symlink() else path
@@ -46,6 +49,17 @@ def write_text(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def _opened(path: Path) -> BinaryIO:
+    """The device or stream; one of our own by its number, so that its place in a file is shared."""
+    own = _OWN_STREAM.fullmatch(path.absolute().as_posix())
+    if own is None:
+        return path.open("ab")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    number = {"stdout": 1, "stderr": 2}.get(own[1]) or int(own[2])
+    return os.fdopen(os.dup(number), "wb")
 
 
 def _is_special(path: Path) -> bool:

@@ -128,21 +128,25 @@ def test_a_full_device_is_said() -> None:
     assert Path("/dev/full").is_char_device()
 
 
+@pytest.mark.parametrize("mode", ["ab", "r+b"])
 @pytest.mark.parametrize("name", ["/dev/stdout", "//dev/fd/1", "/proc/self/fd/1"])
 def test_a_report_to_standard_output_leaves_what_the_file_behind_it_holds(
-    tmp_path: Path, name: str
+    tmp_path: Path, name: str, mode: str
 ) -> None:
+    """Redirected with ``>>`` or with ``>``: a line before, the report, a line after."""
     if not Path(name).exists():
         pytest.skip(f"this system has no {name}")
     log = tmp_path / "log.txt"
-    log.write_text("before\n", "utf-8")
+    log.write_text("earlier\n" if mode == "ab" else "", "utf-8")
     script = (
         "from pathlib import Path\n"
         "from pytest_benchrig.reports.files import check_writable, write_text\n"
+        "print('before')\n"
         f"check_writable(Path({name!r}), is_dir=False)\n"
         f"write_text(Path({name!r}), 'report\\n')\n"
         "print('after')\n"
     )
-    with log.open("ab") as stream:
+    with log.open(mode) as stream:
         subprocess.run([sys.executable, "-c", script], stdout=stream, check=True)
-    assert log.read_text("utf-8") == "before\nreport\nafter\n"
+    lines = log.read_text("utf-8").splitlines()
+    assert lines == [*(["earlier"] if mode == "ab" else []), "before", "report", "after"]
