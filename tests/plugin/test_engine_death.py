@@ -81,7 +81,7 @@ def test_the_next_item_gets_a_new_engine(deadly: Project, workers: int) -> None:
     assert "engine_restarted" in records["c"]["flags"]
     assert any("died 1 of at most 2 times" in note for note in records["c"]["notes"])
     assert records["c"]["endpoint"] != records["a"]["endpoint"]
-    result.stdout.fnmatch_lines(["flag engine_restarted: 1 records*"])
+    result.stdout.fnmatch_lines(["flag engine_restarted: 1 record (*"])
 
 
 @pytest.mark.parametrize("workers", [0, 1], ids=["alone", "xdist"])
