@@ -10,6 +10,7 @@ import builtins
 import contextlib
 import importlib
 import linecache
+import os
 import sys
 import types
 from collections.abc import Callable
@@ -29,6 +30,7 @@ SOURCE = f"{MODULE}.py"
 
 _RECURSION_RESERVE = 60
 _import = importlib.import_module
+_getpid, _exit = os.getpid, os._exit
 
 
 class _Names(dict[str, Any]):
@@ -86,6 +88,7 @@ class CandidatePeer(Peer):
         self._module = types.ModuleType(MODULE)
         self._names = _Names(self._module)
         self._count = 0
+        self._pid = _getpid()
         self.tell_of_functions()
         self._streams = [stream for stream in (sys.stdout, sys.stderr) if stream is not None]
         self._verbs: dict[str, Callable[[Any, list[Any]], Any]] = {
@@ -104,7 +107,16 @@ class CandidatePeer(Peer):
         self._count += 1
         return self._count
 
+    def serve_forever(self) -> None:
+        """Answer the judge; only the process that begins here ever does."""
+        self._pid = _getpid()
+        super().serve_forever()
+
     def _answer(self, ident: int, done: bool, answer: Any) -> None:
+        if _getpid() != self._pid:
+            # A process that the program forked and let return to here: two that answer on one
+            # socket would leave to chance whose answer the judge reads.
+            _exit(0)
         if type(answer) is types.FunctionType:
             self._tell_attributes(answer)
         # The process is killed at the end, so nothing may wait in a buffer.

@@ -182,8 +182,10 @@ def read_outcome(
     caught = next((e["detail"] for e in (*reported.values(), unloaded) if e and e["tampered"]), "")
     why = _why_not_run(outcome, gone, complete, limits)
     assertions = tuple(_one(reported.get(index), why) for index in range(total))
-    passed = sum(entry.passed for entry in assertions)
     first = next((entry.detail for entry in assertions if not entry.passed), "")
+    if caught:
+        assertions = tuple(map(_without_credit, assertions))
+    passed = sum(entry.passed for entry in assertions)
     verdict: VerdictKind
     if caught:
         verdict, detail = "tampered", caught
@@ -230,6 +232,13 @@ def _one(event: dict[str, Any] | None, why: str) -> AssertionOutcome:
     return AssertionOutcome(
         event["passed"] is True, event["detail"], assurance, event["tampered"] is True
     )
+
+
+def _without_credit(outcome: AssertionOutcome) -> AssertionOutcome:
+    """What held before a program was caught held on the word of a program that lies."""
+    if not outcome.passed:
+        return outcome
+    return replace(outcome, passed=False, detail="not counted: the program was caught tampering")
 
 
 def _why_not_run(

@@ -229,6 +229,20 @@ def test_a_judge_that_failed_makes_no_pass() -> None:
     assert not read_outcome(Outcome(reports, judge_exit=None), "T", 1, Limits(), "told").passed
 
 
+def test_a_program_that_is_caught_gets_no_credit_for_what_held_before() -> None:
+    caught = {**_held(1, passed=False), "tampered": True, "detail": "two answers"}
+    outcome = Outcome(_reports("T", _held(0), caught, {"event": "end"}), judge_exit=0)
+    result = read_outcome(outcome, "T", 2, Limits(), "told")
+    assert (result.verdict, result.passed_tests, result.error) == ("tampered", 0, "two answers")
+    assert "not counted" in result.assertions[0].detail
+
+
+def test_only_the_first_of_two_processes_of_a_program_answers(runner: SandboxRunner) -> None:
+    code = "import os\nforked = os.fork()\ndef who():\n    return 'parent' if forked else 'child'\n"
+    result = runner.run(code, ["assert who() == 'parent'"] * 50)
+    assert (result.verdict, result.passed_tests) == ("pass", 50)
+
+
 def test_nothing_of_the_users_environment_reaches_a_program(
     runner: SandboxRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
