@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import sys
@@ -76,14 +77,19 @@ def _belongs_here(name: str) -> bool:
 @functools.cache
 def _works(name: str) -> Launcher | Unavailable:
     launchers, reason, remedy = _MAKERS[name]()
-    if name == "process" and launchers:
-        return launchers[0]
     for launcher in launchers:
-        reason = probe(launcher)
+        reason = "" if name == "process" else probe(launcher)
         if not reason:
+            # It is kept for the whole process, and so outlives every runner that closes it.
+            atexit.register(_close_own, launcher, os.getpid())
             return launcher
         launcher.close()
     return Unavailable(reason, remedy)
+
+
+def _close_own(launcher: Launcher, owner: int) -> None:
+    if os.getpid() == owner:
+        launcher.close()
 
 
 Made: TypeAlias = tuple[list[Launcher], str, str]

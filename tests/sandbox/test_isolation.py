@@ -33,6 +33,18 @@ def test_an_honest_program_passes(level: str) -> None:
 
 
 @everywhere
+def test_a_launcher_that_nobody_closed_ends_with_the_harness(level: str) -> None:
+    launcher(level)
+    harness = (
+        "from tests.sandbox.isolation_support import run\n"
+        f"assert run({level!r}, {HONEST!r}).passed == [True]\n"
+    )
+    command = [sys.executable, "-X", "dev", "-c", harness]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@everywhere
 def test_what_programs_use_works(level: str) -> None:
     source = """
         import asyncio, tempfile, threading, decimal, json, random, sqlite3, zoneinfo
