@@ -18,10 +18,12 @@ import pytest
 
 from pytest_benchrig.core.scenario import Scenario
 from pytest_benchrig.scenario_io import LoadedFile, Problem
+from pytest_benchrig.scenario_item import ScenarioItem, foreign_hooks, only_our_fixtures
 
 SCENARIO_KEY = pytest.StashKey[Scenario]()
 SCENARIO_ATTRIBUTE = "__benchrig_scenario__"
 DEFAULT_FILES = ("scenarios/**/*.json",)
+_MAKING_HOOKS = ("pytest_generate_tests", "pytest_pycollect_makeitem")
 
 
 def bundled_directory() -> Path:
@@ -123,11 +125,11 @@ class ScenarioFile(pytest.Module):
         if made is None:
             yield from super().collect()
             return
-        yield from made
-        for scenario in self._loaded.scenarios[1:]:
+        short = only_our_fixtures(made[0])
+        for scenario in self._loaded.scenarios:
             for first in made:
                 info = first._fixtureinfo
-                yield pytest.Function.from_parent(
+                item: ScenarioItem = ScenarioItem.from_parent(
                     self,
                     name=scenario.id + first.name.removeprefix(first.originalname),
                     originalname=scenario.id,
@@ -136,12 +138,14 @@ class ScenarioFile(pytest.Module):
                     # A list of its own: plugins add to the fixtures of an item.
                     fixtureinfo=dataclasses.replace(info, names_closure=[*info.names_closure]),
                 )
+                item.short_way = short
+                yield item
 
     def _items_of_first(self) -> list[Any] | None:
         """The first function's items; ``None`` where each has to be asked for."""
         module = self.obj
         scenarios = self._loaded.scenarios
-        if not scenarios or _others_decide(self.config):
+        if not scenarios or foreign_hooks(self.config, _MAKING_HOOKS):
             return None
         name = scenarios[0].id
         made = self.ihook.pytest_pycollect_makeitem(
@@ -151,17 +155,6 @@ class ScenarioFile(pytest.Module):
             type(item) is pytest.Function and hasattr(item, "callspec") for item in made
         )
         return made if usual else None
-
-
-def _others_decide(config: pytest.Config) -> bool:
-    """Whether hooks outside of pytest and this plugin take part in making items of functions."""
-    hooks = (config.hook.pytest_generate_tests, config.hook.pytest_pycollect_makeitem)
-    return any(
-        str(getattr(implementation.function, "__module__", "")).partition(".")[0]
-        not in ("_pytest", __package__)
-        for hook in hooks
-        for implementation in hook.get_hookimpls()
-    )
 
 
 class FaultyEntry(pytest.Collector):
