@@ -16,6 +16,7 @@ import pytest
 
 from pytest_benchrig import log
 from pytest_benchrig.baselining import session_baseline
+from pytest_benchrig.carrying import Carrier
 from pytest_benchrig.client import TargetClient
 from pytest_benchrig.collection import ScenarioFiles, scenario_directories
 from pytest_benchrig.comparing import read_run
@@ -54,6 +55,7 @@ class Active:
     targets: tuple[Target, ...] = ()
     engines: dict[str, EngineInfo] = field(default_factory=dict)
     coordination: Coordination = field(default_factory=lambda: Coordination(None, ""))
+    carrier: Carrier = field(default_factory=Carrier)
     named_suites: frozenset[str] = frozenset()
     baseline: dict[str, Any] | None = None
     _loaded: dict[Path, LoadedFile] = field(default_factory=dict)

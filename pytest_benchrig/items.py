@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_benchrig.active import Active
+from pytest_benchrig.carrying import FinishedRecord
 from pytest_benchrig.collection import ScenarioFile, scenario_of
 from pytest_benchrig.core.entries import mark_finding
 from pytest_benchrig.core.generation import RuntimeFault, Target
@@ -17,9 +18,8 @@ from pytest_benchrig.core.request import TIMING_KINDS
 from pytest_benchrig.recording import (
     ITEM_RECORD,
     MissedAnswer,
-    finished,
+    item_record,
     plain_identity,
-    sendable,
 )
 from pytest_benchrig.reports.escape import plain
 from pytest_benchrig.settings import BUNDLED_SUITES, OPT_IN_SUITES
@@ -222,12 +222,11 @@ class Items:
 
     def _attach(self, item: pytest.Item, report: pytest.TestReport) -> None:
         phases = item.stash[PHASES]
+        del item.stash[PHASES]
         setup, called = phases.get("setup"), phases.get("call")
         record = item.stash.get(ITEM_RECORD, None)
         target = target_of(item)
         if record is None and target is not None:
-            from pytest_benchrig.recording import item_record
-
             record = item_record(item, self._active, target)
         if record is None:
             return
@@ -247,12 +246,13 @@ class Items:
         missed = called is not None and getattr(called, OUTCOME_ATTRIBUTE, "") == "missed"
         records = record.finish(failed_call=_last_line(failed), error=error, skipped=skipped)
         attempt = item.stash[ATTEMPT]
-        carried = [warm.to_json() for warm in self._active.take_warmups()]
+        carried = [FinishedRecord.of(warm) for warm in self._active.take_warmups()]
         for entry in records:
             outcome = "missed" if missed and entry.outcome == "failed" else entry.outcome
-            carried.append({**finished(entry, attempt, item.nodeid), "outcome": outcome})
-        facts = sendable({"records": carried, **self._active.facts_to_report()})
-        setattr(report, REPORT_ATTRIBUTE, facts)
+            entry = entry.replace(attempt=attempt, nodeid=item.nodeid, outcome=outcome)
+            carried.append(FinishedRecord.of(entry))
+        facts = self._active.facts_to_report()
+        setattr(report, REPORT_ATTRIBUTE, self._active.carrier.pack(carried, facts))
         if self._active.settings.junit_properties:
             from pytest_benchrig.junit import properties
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pytest_benchrig.client import Measured
 
 ITEM_RECORD = pytest.StashKey["ItemRecord"]()
-_LONE_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class MissedAnswer(Exception):  # noqa: N818 - an outcome, not an error
@@ -242,28 +241,3 @@ def plain_identity(item: pytest.Item) -> tuple[str, str]:
         if others:
             name += f"[{'-'.join(others)}]"
     return suite, name
-
-
-def sendable(value: JsonValue) -> JsonValue:
-    """The value as it can travel from a worker: lone surrogates in its texts become U+FFFD.
-
-    A server can send half of a character as an escape; nothing that has UTF-8 on its way takes it.
-    """
-    if isinstance(value, str):
-        return value if value.isascii() else _LONE_SURROGATES.sub("\ufffd", value)
-    # Most values are numbers or nothing, and a record has a hundred: they need no call.
-    if isinstance(value, dict):
-        return {
-            key if key.isascii() else str(sendable(key)): sendable(inner)
-            if isinstance(inner, str | dict | list)
-            else inner
-            for key, inner in value.items()
-        }
-    if isinstance(value, list):
-        return [sendable(inner) for inner in value]
-    return value
-
-
-def finished(record: Record, attempt: int, nodeid: str) -> dict[str, JsonValue]:
-    """The record as plain JSON for the report."""
-    return {**record.to_json(), "attempt": attempt, "nodeid": nodeid}

@@ -174,25 +174,27 @@ class Controller:
 
     # records in
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
         if getattr(report, OUTCOME_ATTRIBUTE, "") == "missed":
             longrepr: Any = report.longrepr
             self._missed[report.nodeid] = str(longrepr[2])
         data = getattr(report, REPORT_ATTRIBUTE, None)
         if not data:
-            return
+            return (yield)
         self._active.learn(data)
-        for plain in data["records"]:
-            self._keep(Record.from_json(plain))
+        for finished in self._active.carrier.unpack(data):
+            self._keep(finished.record, finished.line)
+        yield
+        # pytest keeps the reports to the end: not with a second copy of every record.
+        delattr(report, REPORT_ATTRIBUTE)
 
-    def _keep(self, record: Record) -> None:
+    def _keep(self, record: Record, line: str) -> None:
         self.records.append(record)
         self._active.config.hook.pytest_benchrig_record(record=record, config=self._active.config)
         try:
             journal = self._open_journal()
-            from pytest_benchrig.core.journal import record_line
-
-            journal.write(record_line(record))
+            journal.write(line)
             journal.flush()
         except OSError as problem:
             # The run goes on: what was measured is still in memory and in the reports.

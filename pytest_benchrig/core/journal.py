@@ -41,12 +41,20 @@ def header_line(run: Mapping[str, JsonValue]) -> str:
 
 def record_line(record: Record) -> str:
     """One record's line, with its line end."""
-    return _line({"record": record.to_json()})
+    return object_line(record.to_json())
+
+
+def object_line(record: dict[str, JsonValue]) -> str:
+    """The line of a record that is a JSON object already, with its line end."""
+    return _line({"record": record})
+
+
+# ASCII, so that no character of a model (U+2028, lone surrogates) can end or break a line.
+_ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
 
 
 def _line(value: JsonValue) -> str:
-    # ASCII, so that no character of a model (U+2028, lone surrogates) can end or break a line.
-    return json.dumps(value, ensure_ascii=True, separators=(",", ":")) + "\n"
+    return _ENCODER.encode(value) + "\n"
 
 
 def load_journal(text: str) -> Journal:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 import pytest
 
+from pytest_benchrig.carrying import Carrier, FinishedRecord
+from pytest_benchrig.core.journal import record_line
 from pytest_benchrig.core.record import Record
-from pytest_benchrig.recording import finished, sendable
 from tests.plugin.support import Project, Server
 
 TIMINGS = (
@@ -75,10 +77,33 @@ def test_every_field_of_a_record_travels_from_worker_to_controller() -> None:
     }
     record = Record(**filled)
 
-    arrived = loads(dumps(sendable({"records": [finished(record, 3, "a::b")]})))["records"][0]
+    sent = Carrier().pack([FinishedRecord.of(record)], {"models": {HOSTILE: {"digest": "x"}}})
+    arrived = loads(dumps(sent))
 
-    assert Record.from_json(arrived) == record.replace(attempt=3, nodeid="a::b")
-    assert set(arrived) == set(filled), "a field that stays behind would be lost"
+    assert [finished.record for finished in Carrier().unpack(arrived)] == [record]
+    assert set(arrived["records"][0]) == set(filled), "a field that stays behind would be lost"
+
+
+def test_a_controller_that_runs_the_items_keeps_what_a_worker_would_send() -> None:
+    record = Record(
+        task_id="a",
+        suite="s",
+        kind="answer",
+        target="t",
+        runtime="r",
+        model="m",
+        response="half \ud83d of it, and \U0001f600, and \\ud83d",
+        metrics={"half \ud83d": ["\udc00"]},
+    )
+    carrier = Carrier()
+    sent = carrier.pack([FinishedRecord.of(record)], {})
+
+    alone, remote = carrier.unpack(sent), Carrier().unpack(json.loads(json.dumps(sent)))
+
+    assert alone == remote
+    assert alone[0].record.response == "half \ufffd of it, and \U0001f600, and \\ud83d"
+    assert alone[0].record.metrics == {"half \ufffd": ["\ufffd"]}
+    assert alone[0].line == record_line(alone[0].record)
 
 
 @pytest.mark.parametrize("workers", [0, 2], ids=["alone", "xdist"])
