@@ -224,13 +224,27 @@ def compile_problem(pattern: str) -> str:
     return ""
 
 
-def fullmatch(pattern: str, text: str) -> re.Match[str] | None:
-    """``re.fullmatch``, case-insensitive and bounded in time.
+def fullmatch(pattern: str, text: str) -> bool:
+    """Whether ``re.fullmatch`` finds the whole text, case-insensitive and bounded in time.
 
     Raises:
         PatternTimeout: It took longer than :data:`PATTERN_SECONDS`.
     """
-    return _bounded(pattern, text, "fullmatch")
+    literal = _literal(pattern)
+    if literal is not None and text.isascii():
+        return text.lower() == literal
+    return _bounded(pattern, text, "fullmatch") is not None
+
+
+@lru_cache(maxsize=4096)
+def _literal(pattern: str) -> str | None:
+    """A pattern of ASCII letters, digits and the like in lower case; ``None`` for any other.
+
+    Most patterns are such, and to compile one takes longer than to judge a reply without it.
+    """
+    if not pattern.isascii() or _META.search(pattern):
+        return None
+    return normalise(pattern).lower()
 
 
 def search(pattern: str, text: str) -> re.Match[str] | None:

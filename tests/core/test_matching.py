@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -205,6 +207,18 @@ def test_regular_expressions_ignore_case_and_normal_form() -> None:
     assert fullmatch("[+−]5", "-5")
     assert fullmatch("ksia\u0328z\u0307ka", "KSIĄŻKA")
     assert fullmatch("(?i)a|b", "B")
+
+
+@given(
+    st.from_regex(r"[ -~]{0,4}", fullmatch=True).filter(
+        lambda p: not set(p) & set(r"\.^$*+?{}[]|()")
+    ),
+    st.text(st.sampled_from("aAkKsSiI5- \u212a\u017f\u0130\u0131\u2212"), max_size=4),
+)
+def test_plain_text_matches_as_the_regular_expression_that_it_is(pattern: str, text: str) -> None:
+    for candidate in (text, pattern, pattern.swapcase(), pattern + text):
+        expected = re.fullmatch(pattern, candidate, re.IGNORECASE) is not None
+        assert fullmatch(pattern, candidate) is expected
 
 
 def test_a_pattern_without_end_is_stopped() -> None:
