@@ -73,6 +73,14 @@ class Holdings:
         described = describe(types.FunctionType)
         self.class_of(FIRST_HANDLE, described.facts, [*described.bases])
 
+    @property
+    def met_only_data(self) -> bool:
+        """Whether plain data is all that crossed, and functions of the other side were called.
+
+        Then no object of this side was ever in reach of the other, and none of its classes here.
+        """
+        return self._next_handle == FIRST_HANDLE and [*self._classes] == [FIRST_HANDLE]
+
     # what this side owns
 
     def own(self, thing: Any) -> int:

@@ -82,7 +82,7 @@ def main(text: str) -> None:
     serve(*settings.descriptors)
 
 
-def _side(settings: Settings) -> Callable[..., None]:
+def _side(settings: Settings) -> Callable[..., object]:
     if settings.role == "candidate":
         from pytest_benchrig.sandbox import candidate
 

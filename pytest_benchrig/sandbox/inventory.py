@@ -26,6 +26,7 @@ SANDBOX_MODULES = tuple(
         "names",
         "modules",
         "trees",
+        "plainness",
         "delegate",
         "failures",
         "judge",

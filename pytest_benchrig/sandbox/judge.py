@@ -26,6 +26,7 @@ from pytest_benchrig.sandbox.failures import (
 from pytest_benchrig.sandbox.judging import ASSERTION_MODULE, JudgePeer
 from pytest_benchrig.sandbox.modules import PATHS, Modules
 from pytest_benchrig.sandbox.names import Names, Shadows
+from pytest_benchrig.sandbox.plainness import is_plain
 from pytest_benchrig.sandbox.pledges import HELD
 from pytest_benchrig.sandbox.trees import walk
 from pytest_benchrig.sandbox.wire import PeerGone, ProtocolError, from_json
@@ -43,7 +44,7 @@ Report = Callable[..., None]
 class Judge:
     """One run: the candidate's end of the wire, and the namespace of the assertions.
 
-    It can be made before there is a job, in the process from which that of the job is forked.
+    It can be made before there is a job.
     """
 
     def __init__(self, peer: JudgePeer) -> None:
@@ -64,7 +65,9 @@ class Judge:
         self._texts: list[str] = job["assertions"]
         self._trees = [_parsed(text, _file(i)) for i, text in enumerate(self._texts)]
         self._entry_points: list[str] = job["entry_points"]
-        words, written = _survey(tree for tree in self._trees if isinstance(tree, ast.Module))
+        nodes = [walk(tree) for tree in self._trees if isinstance(tree, ast.Module)]
+        self._plain = len(nodes) == len(self._trees) and all(map(is_plain, nodes))
+        words, written = _survey(nodes)
         if words & _CAPTURING - {"print"}:
             self._delegate.leave_printing()
         self._modules.expect(words, written, site_packages=job["site_packages"])
@@ -73,12 +76,18 @@ class Judge:
     def _lookup(self, name: str) -> Any:
         return self._peer.request("lookup", [], name)
 
-    def run(self, rpc_fd: int, job: dict[str, Any], report: Report) -> None:
-        """Load the source over the descriptor and evaluate every assertion."""
+    def run(self, rpc_fd: int, job: dict[str, Any], report: Report) -> bool:
+        """Load the source over the descriptor and evaluate every assertion.
+
+        Returns:
+            Whether this process may judge another program: the assertions were plain ones, all of
+            them held, and nothing but data and functions crossed.
+        """
         self._peer.fd = rpc_fd
         self._prepare(job, report)
         if not self._load():
-            return
+            return False
+        spotless = self._plain
         shadows = Shadows(self._names.candidates, self._entry_points)
         for index, tree in enumerate(self._trees):
             self._peer.decided = self._delegate.used = False
@@ -92,10 +101,12 @@ class Judge:
             caught = self._peer.tampered
             self._peer.tampered = caught or tampered
             gone = self._peer.gone
+            passed = not (detail or caught or gone)
+            spotless = spotless and passed and not (self._delegate.used or self._peer.decided)
             self._report(
                 "assertion",
                 index=index,
-                passed=not (detail or caught or gone),
+                passed=passed,
                 detail=caught or detail or gone,
                 assurance="delegated"
                 if self._delegate.used
@@ -106,7 +117,8 @@ class Judge:
                 gone=bool(gone),
             )
             if gone:
-                return
+                return False
+        return spotless and self._peer.met_only_data
 
     def _load(self) -> bool:
         try:
@@ -159,12 +171,12 @@ def _parsed(text: str, file: str) -> ast.Module | str:
         return f"the assertion does not parse: {problem}"
 
 
-def _survey(trees: Any) -> tuple[frozenset[str], frozenset[str]]:
+def _survey(trees: list[list[ast.AST]]) -> tuple[frozenset[str], frozenset[str]]:
     """All names in the assertions, and the names of which they assign attributes."""
     words: set[str] = set()
     written: set[str] = set()
-    for tree in trees:
-        for node in walk(tree):
+    for nodes in trees:
+        for node in nodes:
             if isinstance(node, ast.Name):
                 words.add(node.id)
             elif isinstance(node, ast.Attribute):
@@ -196,8 +208,12 @@ def _stack_is_large() -> bool:
     return sys.platform == "linux" and resource.getrlimit(resource.RLIMIT_STACK)[0] > _STACK_BYTES
 
 
-def main(rpc_fd: int, report_fd: int, job_fd: int, ready: Judge | None = None) -> None:
-    """Read the job, run it with a judge made ready before if given, report, and return."""
+def main(rpc_fd: int, report_fd: int, job_fd: int, ready: Judge | None = None) -> bool:
+    """Read the job, run it with a judge made ready before if given, report, and return.
+
+    Returns:
+        As :meth:`Judge.run`; never true where the run needed a thread of its own.
+    """
     job = from_json(_read_all(job_fd).decode("ascii"))
     os.close(job_fd)
 
@@ -207,15 +223,15 @@ def main(rpc_fd: int, report_fd: int, job_fd: int, ready: Judge | None = None) -
         while data:
             data = data[os.write(report_fd, data) :]
 
-    def work() -> None:
+    def work() -> bool:
         judge = Judge(JudgePeer()) if ready is None else ready
-        judge.run(rpc_fd, job, report)
+        spotless = judge.run(rpc_fd, job, report)
         report("end")
+        return spotless
 
     sys.setrecursionlimit(_RECURSION)
     if _stack_is_large():
-        work()
-        return
+        return work()
     # Not at the top: what it registers for forks costs every fork of a zygote more than the fork.
     import threading
 
@@ -227,6 +243,7 @@ def main(rpc_fd: int, report_fd: int, job_fd: int, ready: Judge | None = None) -
         work()
     else:
         thread.join()
+    return False
 
 
 def job_of(

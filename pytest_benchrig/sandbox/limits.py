@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -54,7 +55,11 @@ def ceilings() -> dict[str, tuple[int, float]]:
 
 
 def apply_limits(
-    wanted: dict[str, int], address_space: int, most: dict[str, tuple[int, float]]
+    wanted: dict[str, int],
+    address_space: int,
+    most: dict[str, tuple[int, float]],
+    *,
+    renewable: bool = False,
 ) -> None:
     """Set them on this process; what the platform cannot set is no error.
 
@@ -62,6 +67,7 @@ def apply_limits(
         wanted: As :func:`resource_limits` gives them.
         address_space: The size in bytes that the process has now.
         most: As :func:`ceilings` gives it.
+        renewable: Leave room for :func:`renew_cpu_limit`; for processes that run our code alone.
     """
     import resource
 
@@ -69,16 +75,29 @@ def apply_limits(
         if name not in most:
             continue
         kind, ceiling = most[name]
-        soft = value + address_space if name == "RLIMIT_AS" else value
-        # One second between the signal that can be ignored and the one that cannot.
-        hard = soft + 1 if name == "RLIMIT_CPU" else soft
-        if hard > ceiling:
-            hard = int(ceiling)
-            soft = min(soft, hard)
+        soft: float = value + address_space if name == "RLIMIT_AS" else value
+        hard = soft
+        if name == "RLIMIT_CPU":
+            # One second between the signal that can be ignored and the one that cannot.
+            hard = ceiling if renewable else soft + 1
+        hard = min(hard, ceiling)
+        soft = min(soft, hard)
+        most_allowed = resource.RLIM_INFINITY if hard == math.inf else int(hard)
         try:
-            resource.setrlimit(kind, (soft, hard))
+            resource.setrlimit(kind, (int(soft), most_allowed))
         except (ValueError, OSError):
             continue
+
+
+def renew_cpu_limit(seconds: int) -> None:
+    """Let this process use so much CPU time from now on, as far as the limit set before allows."""
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    soft = math.ceil(time.process_time()) + seconds
+    if hard != resource.RLIM_INFINITY:
+        soft = min(soft, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, hard))
 
 
 def address_space(statm: bytes) -> int:

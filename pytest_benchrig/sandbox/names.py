@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_benchrig.sandbox.trees import walk
 
-_BUILTIN_NAMES = frozenset(vars(builtins))
+BUILTIN_NAMES = frozenset(vars(builtins))
 _DECIDING = frozenset(
     [
         "abs",
@@ -73,7 +73,7 @@ class Names(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         if name in self.shadowing:
             return self._lookup(name)
-        if name in _BUILTIN_NAMES:
+        if name in BUILTIN_NAMES:
             raise KeyError(name)
         if name.startswith("@"):
             return self._hidden[name]
@@ -105,14 +105,14 @@ class Shadows:
 
     def __init__(self, candidates: Iterable[str], entry_points: Iterable[str]) -> None:
         self._defined = frozenset(candidates)
-        self._always = frozenset(entry_points) & self._defined & _BUILTIN_NAMES
+        self._always = frozenset(entry_points) & self._defined & BUILTIN_NAMES
         self._tainted: set[str] = set()
 
     def of(self, tree: ast.Module) -> frozenset[str]:
         """The builtin names that mean the candidate's in this assertion."""
         used, bound = _names_in(tree)
-        possible = used & self._defined & _BUILTIN_NAMES
-        others = used & ((self._defined - _BUILTIN_NAMES) | self._tainted)
+        possible = used & self._defined & BUILTIN_NAMES
+        others = used & ((self._defined - BUILTIN_NAMES) | self._tainted)
         chosen = self._always
         if possible and not others and not possible & self._always:
             chosen = chosen | (possible if len(possible) == 1 else possible - _DECIDING or possible)
@@ -140,4 +140,4 @@ def free_names(tree: ast.AST) -> set[str]:
         node.id
         for node in walk(tree)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    } - _BUILTIN_NAMES
+    } - BUILTIN_NAMES

@@ -23,10 +23,10 @@ import signal
 import socket
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pytest_benchrig.sandbox import seccomp, syscalls
-from pytest_benchrig.sandbox.forked import MESSAGE, SIGINT, SIGKILL, SPACE, Side, set_handler
+from pytest_benchrig.sandbox.forked import MESSAGE, READY, SIGINT, SIGKILL, SPACE, Side, set_handler
 from pytest_benchrig.sandbox.inventory import WARM_MODULES
 from pytest_benchrig.sandbox.limits import address_space
 from pytest_benchrig.sandbox.rehearse import rehearse
@@ -62,15 +62,22 @@ def _warm_up() -> None:
     gc.freeze()
 
 
-class _Waiting(NamedTuple):
-    """A forked process that waits for its program on a channel of its own.
+class _Fork(NamedTuple):
+    """A forked process that waits for its program, or runs it.
 
-    ``init`` is the first process of its pid namespace, 0 where it has none.
+    Attributes:
+        pid: Its process id, as seen from here.
+        init: The first process of its pid namespace, 0 where it has none.
+        channel: Where it is given its program.
     """
 
     pid: int
     init: int
     channel: Any
+
+
+_End = Literal["by itself", "on demand", "not yet"]
+"""How a program ended: with its process, because the launcher wished it, or its process goes on."""
 
 
 class _Zygote:
@@ -82,7 +89,9 @@ class _Zygote:
         self._nested = settings.way != "landlock"
         self._own_pids = -1
         self._alone = False
-        self._ready: _Waiting | None = None
+        self._ready: _Fork | None = None
+        self._used: tuple[_Fork, bytes] | None = None
+        self._judges = role == "judge"
         parent = os.getppid()
         if self._nested:
             self._nest(settings)
@@ -167,22 +176,39 @@ class _Zygote:
                 self._measure()
 
     def _program(self, message: bytes, fds: bytes) -> None:
-        one = self._ready or self._prepare()
-        self._ready = None
+        one = self._for_another(message) or self._ready or self._prepare()
+        if one is self._ready:
+            self._ready = None
         try:
             one.channel.sendmsg([message], [(*_RIGHTS, fds)])
         finally:
-            one.channel.close()
+            if not self._judges:
+                one.channel.close()
             for fd in memoryview(fds).cast("i"):
                 os.close(fd)
         forks = message[:1] == b"f"
-        if self._nested or not forks:
+        if self._ready is None and (self._nested or not forks):
             # The next one is made ready while this one runs. Without namespaces it must not be
             # taken for something that a program has left.
             self._ready = self._prepare()
-        self._answer(one, self._watch(one.pid), forks)
+        end, cpu_sec = self._watch(one)
+        if end == "not yet":
+            self._used = one, message
+            self._say(b"0", cpu_sec, clean=True)
+        else:
+            self._answer(one, end, forks)
 
-    def _prepare(self) -> _Waiting:
+    def _for_another(self, message: bytes) -> _Fork | None:
+        """The judge of the last program, if it can judge one that is wanted in the same way."""
+        if self._used is None:
+            return None
+        (one, last), self._used = self._used, None
+        if message == last and one.channel.recv(MESSAGE) == READY:
+            return one
+        self._reap(one)
+        return None
+
+    def _prepare(self) -> _Fork:
         """Fork a process that is contained already and waits for its program."""
         init = 0
         if self._nested:
@@ -195,58 +221,80 @@ class _Zygote:
         if not pid:
             self._side.become(theirs)
         theirs.close()
-        return _Waiting(pid, init, ours)
+        return _Fork(pid, init, ours)
 
-    def _watch(self, pid: int) -> bool:
-        """Wait for the end of the program, or the launcher's wish for it: true for the latter."""
+    def _watch(self, one: _Fork) -> tuple[_End, bytes]:
+        """Wait for the end of the program, or the launcher's wish for it.
+
+        Returns:
+            How it ended, and the CPU time of a judge that goes on.
+        """
         poll = self._poll
-        try:
-            watched = os.pidfd_open(pid)
-        except OSError:
-            # Before Linux 5.3, or where a container forbids it.
-            watched = -1
-        else:
+        watched = told = -1
+        # Before Linux 5.3, or where a container forbids it, there is no such descriptor.
+        with contextlib.suppress(OSError):
+            watched = os.pidfd_open(one.pid)
             poll.register(watched, select.POLLIN)
+        if self._judges:
+            told = one.channel.fileno()
+            poll.register(told, select.POLLIN)
         try:
             while True:
                 for fd, _ in poll.poll(_TICK_MS if watched < 0 else None):
                     if fd == watched:
-                        return False
-                    return self._channel.recv(MESSAGE) in (b"k", b"")
-                if watched < 0 and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                    return False
+                        return "by itself", b""
+                    if fd != told:
+                        wish = self._channel.recv(MESSAGE) in (b"k", b"")
+                        return "on demand" if wish else "by itself", b""
+                    cpu_sec = one.channel.recv(MESSAGE)
+                    if cpu_sec:
+                        return "not yet", cpu_sec
+                    # It hung up, and is about to end.
+                    poll.unregister(told)
+                    told = -1
+                if watched < 0 and os.waitid(
+                    os.P_PID, one.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
+                ):
+                    return "by itself", b""
         finally:
+            for fd in (told, watched):
+                if fd >= 0:
+                    poll.unregister(fd)
             if watched >= 0:
-                poll.unregister(watched)
                 os.close(watched)
 
-    def _answer(self, one: _Waiting, killed: bool, forks: bool) -> None:
+    def _answer(self, one: _Fork, end: _End, forks: bool) -> None:
         """End all that the program started, reap it, and tell the launcher."""
-        pid, init = one.pid, one.init
         done: tuple[int, int, resource.struct_rusage | None] = (0, 0, None)
-        if killed:
-            done = os.wait4(pid, os.WNOHANG)
-            killed = not done[0]
+        if end == "on demand":
+            done = os.wait4(one.pid, os.WNOHANG)
+        killed = end == "on demand" and not done[0]
+        _, status, usage = self._reap(one, done)
+        ended = "null" if killed else str(os.waitstatus_to_exitcode(status))
+        clean = self._nested or not forks or self._nothing_left()
+        cpu_sec = b"%.6f" % (usage.ru_utime + usage.ru_stime)
+        self._say(ended.encode("ascii"), cpu_sec, clean=clean)
+
+    def _reap(
+        self, one: _Fork, done: tuple[int, int, Any] = (0, 0, None)
+    ) -> tuple[int, int, resource.struct_rusage]:
+        """End a process, if it was not waited for yet, and all below it."""
+        one.channel.close()
         if self._nested:
             # The end of the first process of a pid namespace is the end of all the others.
-            os.kill(init, SIGKILL)
+            os.kill(one.init, SIGKILL)
         elif not done[0]:
-            os.kill(pid, SIGKILL)
+            os.kill(one.pid, SIGKILL)
         if not done[0]:
-            done = os.wait4(pid, 0)
+            done = os.wait4(one.pid, 0)
         if self._nested:
-            os.waitpid(init, 0)
-        _, status, usage = done
-        assert usage is not None
-        ended = "null" if killed else os.waitstatus_to_exitcode(status)
-        clean = self._nested or not forks or self._nothing_left()
+            os.waitpid(one.init, 0)
+        return done
+
+    def _say(self, ended: bytes, cpu_sec: bytes, *, clean: bool) -> None:
         self._channel.send(
-            b'{"exit": %b, "cpu_sec": %.6f, "clean": %b}'
-            % (
-                str(ended).encode("ascii"),
-                usage.ru_utime + usage.ru_stime,
-                b"true" if clean else b"false",
-            )
+            b'{"exit": %b, "cpu_sec": %b, "clean": %b}'
+            % (ended, cpu_sec, b"true" if clean else b"false")
         )
 
     def _nothing_left(self) -> bool:

@@ -49,7 +49,7 @@ def run_on(chosen: Launcher, source: str, *assertions: str, **limits: Any) -> Ra
         Limits(**limits),
     )
     outcome = chosen.run(program)
-    assert not outcome.setup_error
+    assert not outcome.setup_error, outcome.setup_error
     events = [json.loads(line) for line in outcome.reports.splitlines()]
     return Ran(outcome, [event["passed"] for event in events if event["event"] == "assertion"])
 
