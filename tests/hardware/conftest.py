@@ -78,15 +78,17 @@ def this_process() -> Serving:
     return Serving("own", (os.getpid(),))
 
 
-def sampling_threads() -> list[str]:
-    """The names of the sampler's threads that are alive."""
-    return [t.name for t in threading.enumerate() if t.name.startswith("benchrig-sampler")]
-
-
 @pytest.fixture
 def threads() -> Callable[[], list[str]]:
-    """The names of the sampler's threads that are alive."""
-    return sampling_threads
+    """The names of the sampler's threads that are alive and were not before the test."""
+    # A driver that earlier tests made to hang lets its thread go when it lets it go.
+    earlier = set(threading.enumerate())
+
+    def names() -> list[str]:
+        new = [thread for thread in threading.enumerate() if thread not in earlier]
+        return [thread.name for thread in new if thread.name.startswith("benchrig-sampler")]
+
+    return names
 
 
 @pytest.fixture(scope="session")
