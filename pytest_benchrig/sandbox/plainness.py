@@ -1,9 +1,9 @@
 """Assertions that can leave nothing behind in the process that evaluates them.
 
 A judge whose assertions were all of this kind may be used for another program. They compute and
-compare: they import nothing, set no attribute and no item, define nothing, read no name with an
-underscore in front, and call what the program offers, methods of what it returned, and builtins
-that keep no state.
+compare: they import nothing, set no attribute and no item, define no function or class by a
+statement, read no name with an underscore in front, and call what the program offers, methods of
+what it returned, and builtins that keep no state.
 """
 
 from __future__ import annotations
@@ -20,6 +20,19 @@ _NODES = frozenset(
         ast.Expr,
         ast.Assert,
         ast.Assign,
+        ast.AugAssign,
+        ast.For,
+        ast.While,
+        ast.If,
+        ast.Pass,
+        ast.Break,
+        ast.Continue,
+        ast.NamedExpr,
+        ast.JoinedStr,
+        ast.FormattedValue,
+        ast.Lambda,
+        ast.arguments,
+        ast.arg,
         ast.BoolOp,
         ast.BinOp,
         ast.UnaryOp,

@@ -118,7 +118,7 @@ def test_a_program_that_hangs_is_ended_in_a_judge_that_was_used_before(
 ) -> None:
     hangs = "def f():\n    while True: pass\n"
     ran = run_on(warm, hangs, PLAIN, wall_sec=0.5)
-    assert (ran.passed, ran.outcome.ended_by) == ([], "wall")
+    assert (any(ran.passed), ran.outcome.ended_by) == (False, "wall")
     for seconds in (0.5, 10, 10):
         assert run_on(warm, ONE, PLAIN, wall_sec=seconds).passed == [True]
 
@@ -141,6 +141,8 @@ def test_many_programs_are_judged(warm: WarmLauncher) -> None:
         "x = f(1)\nassert x.items[0]['k'] == -1 and not x.done",
         "assert sorted(f('a', key=2, *[1])) == [y for y in range(3) if y != 1]",
         "a, b = f()\nassert (a if b else 1) in {1, 2} and a[1:2] == 'x'",
+        "d = 0\nfor n in range(9):\n    d += n\n    if f(n):\n        break\nassert d == 1",
+        "assert sorted(f(), key=lambda pair: pair[1]) == [f'{x}-{y!r:>3}', (z := 1)]",
         "c = Cache(2)\nc.put(1, 1)\nassert c.get(1) == 1 and isinstance(c, Cache)",
     ],
 )
@@ -156,8 +158,12 @@ def test_what_computes_and_compares_is_plain(text: str) -> None:
         "random.seed(1)",
         "x.y = 1",
         "x['k'] = 1",
+        "for x.y in f(): pass",
+        "for x[0] in f(): pass",
+        "x.y += 1",
+        "(lambda: __import__('os'))()",
+        "f'{x.__class__}'",
         "del x[0]",
-        "x += 1",
         "x._hidden",
         "x.__class__",
         "__builtins__",
@@ -172,15 +178,9 @@ def test_what_computes_and_compares_is_plain(text: str) -> None:
         "globals()",
         "def g(): pass",
         "class C: pass",
-        "f(lambda: 1)",
-        "f'{x}'",
-        "(y := 1)",
         "global x",
         "try:\n    f()\nexcept ValueError:\n    pass",
         "with f():\n    pass",
-        "for y in f():\n    pass",
-        "while True:\n    pass",
-        "if f():\n    pass",
         "async def g():\n    await f()",
         "@f\nclass C: pass",
     ],
