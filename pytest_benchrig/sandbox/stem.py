@@ -43,6 +43,8 @@ class StemSettings(NamedTuple):
 def main(text: str) -> None:
     """Become a stem, and through it two zygotes; does not return."""
     settings = StemSettings(**json.loads(text))
+    # What is imported stays: looking for garbage in it would only keep the first program waiting.
+    gc.disable()
     try:
         _run(settings)
     except OSError as problem:
@@ -97,8 +99,8 @@ def _warm() -> None:
         importlib.import_module(name)
     # Programs get the finders of an ordinary interpreter.
     sys.meta_path[:] = [finder for finder in sys.meta_path if finder.__module__ != "__main__"]
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def _become_zygote(settings: StemSettings, role: Role, control: int) -> None:
