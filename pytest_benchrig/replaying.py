@@ -38,7 +38,7 @@ class EarlierRun:
             pytest.UsageError: It is not a journal or run file.
         """
         try:
-            run = load_run(path.read_text("utf-8"))
+            run = load_run(path.read_text("utf-8"), scored=False)
         except (OSError, ValueError) as problem:
             raise pytest.UsageError(f"{path}: {problem}") from None
         found: dict[tuple[str, str, str], list[Record]] = {}

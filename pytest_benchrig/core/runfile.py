@@ -72,8 +72,12 @@ def latest_attempts(records: Sequence[Record]) -> tuple[Record, ...]:
     )
 
 
-def load_run(text: str) -> RunFile:
+def load_run(text: str, *, scored: bool = True) -> RunFile:
     """A run from the text of a run file or of a journal.
+
+    Args:
+        text: The file's content.
+        scored: Build the scorecards of a journal, which holds none.
 
     Raises:
         ValueError: It is neither, is damaged, or has a later format.
@@ -82,7 +86,7 @@ def load_run(text: str) -> RunFile:
         text = text[1:]
     first = text.lstrip()[:200].split("\n", 1)[0]
     if '"benchrig_journal"' in first or first.startswith('{"record"'):
-        return from_journal(load_journal(text))
+        return from_journal(load_journal(text), scored=scored)
     data, records = _in_parts(text)
     if data is None:
         try:
@@ -168,8 +172,10 @@ def score_settings(run: Mapping[str, JsonValue]) -> ScoreSettings:
     )
 
 
-def from_journal(journal: Journal) -> RunFile:
-    """A run from a journal: the scorecards are built again from its records."""
+def from_journal(journal: Journal, *, scored: bool = True) -> RunFile:
+    """A run from a journal: the scorecards are built again from its records, unless not wanted."""
+    if not scored:
+        return RunFile(journal.run, (), journal.records, journal.warnings)
     settings = score_settings(journal.run)
     counted = latest_attempts(journal.records)
     by_target: dict[str, list[Record]] = {}

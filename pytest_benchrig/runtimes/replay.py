@@ -45,7 +45,8 @@ def replay_runtime(
     name, _, target = target_model.partition(_TARGET_MARK)
     path = Path(name).expanduser()
     try:
-        records = [record.to_json() for record in load_run(path.read_text("utf-8")).records]
+        run = load_run(path.read_text("utf-8"), scored=False)
+        records = [record.to_json() for record in run.records]
     except (OSError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else str(problem)
         raise _fault(
