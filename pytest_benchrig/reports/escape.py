@@ -26,6 +26,8 @@ _MARKDOWN = re.compile(
     r"|(?<=:)/(?=/)|(?<=www)\."  # no automatic links
 )
 _MARKDOWN_START = re.compile(r"^(?:(?=[-+#=:])|(\d+)(?=[.)](?:\s|$)))")
+# Most texts are words and numbers, in which there is nothing to look for.
+_HARMLESS = re.compile(r"[A-Za-z0-9 ._/+-]*(?::[A-Za-z0-9 ._/+-]+)*")
 _XML_BAD = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"
 )
@@ -100,4 +102,6 @@ def xml_text(text: str) -> str:
 
     The markup characters are left to the XML writer.
     """
+    if _HARMLESS.fullmatch(text):
+        return text
     return no_commands(_XML_BAD.sub(lambda m: _code(m[0]), _ANSI.sub("", text)))

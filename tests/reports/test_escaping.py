@@ -134,6 +134,11 @@ def test_xml_stays_well_formed(text: str) -> None:
     assert not is_command(again.get("value") or "")
 
 
+@given(st.text("aZ09 ._/+-:#\n\x1b[]vso", max_size=12))
+def test_a_harmless_text_is_what_the_full_way_leaves_of_it(text: str) -> None:
+    assert escape.xml_text(text) == escape.no_commands(escape.visible(text, keep="\n"))
+
+
 @given(hostile)
 def test_markdown_is_one_cell_of_plain_text(text: str) -> None:
     cell = escape.markdown(text)
