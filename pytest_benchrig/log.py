@@ -9,7 +9,9 @@ import sys
 
 from pytest_benchrig.core.generation import JsonValue
 
-_LOGGER = logging.getLogger("pytest_benchrig")
+# None of the loggers that others know of: pytest puts its handlers on every known one that does not
+# propagate, and takes them off again, six times an item.
+_LOGGER = logging.Logger("pytest_benchrig")
 
 
 class _JsonLines(logging.Handler):
@@ -31,7 +33,6 @@ class _JsonLines(logging.Handler):
 def configure(level: str) -> None:
     """Send events from this level up to stderr; one handler however often it is called."""
     _LOGGER.handlers[:] = [_JsonLines()]
-    _LOGGER.propagate = False
     _LOGGER.setLevel(level)
 
 
