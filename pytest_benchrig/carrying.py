@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_benchrig.core.generation import JsonValue
-from pytest_benchrig.core.journal import object_line
+from pytest_benchrig.core.journal import record_line
 from pytest_benchrig.core.record import Record
 
 _LONE_SURROGATES = re.compile("[\ud800-\udfff]")
@@ -34,9 +34,10 @@ class FinishedRecord:
     def of(cls, record: Record) -> FinishedRecord:
         """Bring a record into its forms; what cannot travel is replaced in all of them."""
         plain = record.to_json()
-        line = object_line(plain)
+        line = record_line(record)
         if _HALF_OF_A_PAIR in line and (clean := sendable(plain)) != plain:
-            return cls(Record.from_json(clean), clean, object_line(clean))
+            record = Record.from_json(clean)
+            return cls(record, clean, record_line(record))
         return cls(record, plain, line)
 
 

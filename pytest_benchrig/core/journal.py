@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pytest_benchrig.core.checked import checked_record
 from pytest_benchrig.core.generation import JsonValue
 from pytest_benchrig.core.record import Record
+from pytest_benchrig.core.record_text import RecordText
 
 JOURNAL_SCHEMA = 1
 _HEADER_START = '{"benchrig_journal":'
@@ -36,25 +37,17 @@ class Journal:
 
 def header_line(run: Mapping[str, JsonValue]) -> str:
     """The first line, with its line end."""
-    return _line({"benchrig_journal": JOURNAL_SCHEMA, "run": dict(run)})
+    header = {"benchrig_journal": JOURNAL_SCHEMA, "run": dict(run)}
+    # ASCII, so that no character (U+2028, lone surrogates) can end or break a line.
+    return json.dumps(header, ensure_ascii=True, separators=(",", ":")) + "\n"
 
 
 def record_line(record: Record) -> str:
     """One record's line, with its line end."""
-    return object_line(record.to_json())
+    return f'{{"record":{_RECORD_TEXT.write(record)}}}\n'
 
 
-def object_line(record: dict[str, JsonValue]) -> str:
-    """The line of a record that is a JSON object already, with its line end."""
-    return _line({"record": record})
-
-
-# ASCII, so that no character of a model (U+2028, lone surrogates) can end or break a line.
-_ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
-
-
-def _line(value: JsonValue) -> str:
-    return _ENCODER.encode(value) + "\n"
+_RECORD_TEXT = RecordText(",", ":")
 
 
 def load_journal(text: str) -> Journal:

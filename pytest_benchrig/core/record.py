@@ -156,7 +156,7 @@ class Record:
             TypeError: There is no such field.
         """
         draft = _Draft()
-        _fill(draft, _values_of(self))
+        _fill(draft, values_of(self))
         for name, value in changes.items():
             if name not in RECORD_FIELD_NAMES:
                 raise TypeError(f"a record has no field {name!r}")
@@ -165,7 +165,7 @@ class Record:
 
     def to_json(self) -> dict[str, JsonValue]:
         """The flat JSON object, every field present, in the order of this class."""
-        return dict(zip(RECORD_FIELD_NAMES, _values_of(self), strict=True))
+        return dict(zip(RECORD_FIELD_NAMES, values_of(self), strict=True))
 
     @classmethod
     def from_json(cls, data: Mapping[str, JsonValue]) -> Record:
@@ -196,7 +196,7 @@ RECORD_FIELD_NAMES: Mapping[str, None] = dict.fromkeys(f.name for f in dataclass
 # values, or from a whole JSON object, is filled as a draft in 1 us; nobody holds it before it is
 # complete.
 _IN_ORDER = tuple(RECORD_FIELD_NAMES)
-_values_of: Callable[[Record], tuple[Any, ...]] = attrgetter(*_IN_ORDER)
+values_of: Callable[[Record], tuple[Any, ...]] = attrgetter(*_IN_ORDER)
 
 
 class _Draft:

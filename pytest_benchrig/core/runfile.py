@@ -10,6 +10,7 @@ from pytest_benchrig.core.checked import checked_record
 from pytest_benchrig.core.generation import JsonValue
 from pytest_benchrig.core.journal import Journal, load_journal
 from pytest_benchrig.core.record import Record
+from pytest_benchrig.core.record_text import RecordText
 from pytest_benchrig.core.scorecard import Scorecard, ScoreSettings, build_scorecard
 
 SCHEMA = 1
@@ -50,11 +51,14 @@ class RunFile:
         """The run file's text: one line per record, so that it can be read and compared."""
         head = json.dumps(dict(self.run), ensure_ascii=True, indent=1)
         cards = ",\n".join(_compact(card.to_json()) for card in self.scorecards)
-        records = ",\n".join(_compact(record.to_json()) for record in self.records)
+        records = ",\n".join(_RECORD_TEXT.write(record) for record in self.records)
         return (
             f'{{"schema": {SCHEMA},\n"run": {head},\n"scorecards": [\n{cards}\n],'
             f"{_RECORDS}{records}{_END}"
         )
+
+
+_RECORD_TEXT = RecordText(", ", ": ")  # as _compact does
 
 
 def _compact(value: JsonValue) -> str:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pytest_benchrig.core import runfile
 from pytest_benchrig.core.journal import header_line, load_journal, record_line
 from pytest_benchrig.core.record import Record
+from pytest_benchrig.core.record_text import RecordText
 from pytest_benchrig.core.runfile import (
     RunFile,
     latest_attempts,
@@ -90,6 +91,20 @@ def test_any_record_survives_journal_and_run_file(
     assert load_journal(journal(record)).records == (record,)
     assert record_line(record).count("\n") == 1
     assert load_run(RunFile({"id": text}, records=(record,)).dumps()).records == (record,)
+
+
+@given(st.text(), st.dictionaries(st.text(), json_values, max_size=4), st.floats() | st.integers())
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+def test_a_record_is_written_as_json_writes_it(
+    separators: tuple[str, str], text: str, options: dict[str, Any], number: float
+) -> None:
+    values = [*options.values()]
+    for record in (
+        reply("r", response=text + HOSTILE, options=options, ttft_sec=number, tool_calls=values),
+        reply("r", passed=number > 0, notes=[text], metrics={"nan": number, "none": None}),
+    ):
+        expected = json.dumps(record.to_json(), ensure_ascii=True, separators=separators)
+        assert RecordText(*separators).write(record) == expected
 
 
 def test_every_field_of_a_record_survives() -> None:
