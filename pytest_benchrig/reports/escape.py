@@ -41,6 +41,8 @@ def visible(text: str, *, keep: str = "") -> str:
         text: Anything.
         keep: Control characters to leave in place, such as line ends.
     """
+    if text.isascii() and text.isprintable():
+        return text
     without = _ANSI.sub("", text)
     return "".join(
         c
