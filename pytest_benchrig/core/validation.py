@@ -112,7 +112,7 @@ def pattern_problem(pattern: str, *, searched: bool) -> str:
     try:
         if searched and search(pattern, "") is not None:
             return "matches an empty answer, so it would accept every reply"
-        if not searched and fullmatch(pattern, "") is not None:
+        if not searched and fullmatch(pattern, ""):
             return "matches an empty answer"
     except PatternTimeout:
         return "takes too long even on an empty answer"
