@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NEVER_STORED = frozenset({"api_key_env"})
 _OF_THE_FIGURES = ("environment", "models", "fingerprint", "calibration", "interleaved")
 """Parts of the header that belong to the requests, whenever their replies are judged."""
-_PER_TARGET = frozenset(
+FACTS_OF_TARGETS = frozenset(
     {"runtime_version", "model", "model_digest", "quantisation", "parameters", "device"}
 )
 """Parts that stand in the fingerprint once per target."""
@@ -113,7 +113,7 @@ def fingerprint(active: Active, header: dict[str, JsonValue]) -> dict[str, str]:
             active.settings.thinking_token_multiplier,
         )
     )
-    parts = {k: v for k, v in machine(header["environment"]).items() if k not in _PER_TARGET}
+    parts = {k: v for k, v in machine(header["environment"]).items() if k not in FACTS_OF_TARGETS}
     parts["sampling"] = hashlib.sha256(sampling.encode()).hexdigest()[:16]
     return {**parts, **model_parts(header["models"])}
 

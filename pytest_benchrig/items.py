@@ -93,10 +93,17 @@ class Items:
         return plain_identity(item)[0] if target_of(item) is not None else None
 
     def _check_suites(self, present: set[str]) -> None:
+        from pytest_benchrig.core.threshold_grammar import parse_threshold
+
         known = self._active.known_suites() | present | {"all"}
         for name in self._active.settings.suites:
             if name not in known:
                 raise unknown_suite(name, known)
+        for text in self._active.settings.thresholds:
+            try:
+                parse_threshold(text, known_suites=known - {"all"})
+            except ValueError as problem:
+                raise pytest.UsageError(f"--benchrig-threshold: {problem}") from None
 
     def _check_marks(self, items: list[pytest.Item]) -> None:
         for item in items:

@@ -192,7 +192,7 @@ def _again(active: Active, scenario: Scenario, record: Record) -> Record:
             arrived=bool(record.response or record.thinking),
             tokens=record.completion_tokens,
             cut_off=bool(record.truncated),
-            budget="as recorded",
+            budget="",
         )
         verdict = judge(active, scenario, reply)
     again = assemble.with_verdict(

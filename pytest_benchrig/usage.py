@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_benchrig.active import Active
 from pytest_benchrig.items import unknown_suite
+from pytest_benchrig.options import Option
+
+if TYPE_CHECKING:
+    from pytest_benchrig.core.runfile import RunFile
 
 
 def check_usage(active: Active) -> None:
@@ -39,6 +45,7 @@ def check_usage(active: Active) -> None:
     for path in settings.compare:
         if not path.is_file():
             raise pytest.UsageError(f"--benchrig-compare: {path} is not a file")
+    check_contradictions(active)
     check_comparison(active)
     if active.config.option.collectonly:
         return
@@ -52,6 +59,42 @@ def check_usage(active: Active) -> None:
         raise pytest.UsageError(
             f"cannot write results: {problem}; choose another place with --benchrig-output-dir"
         ) from None
+
+
+def check_contradictions(active: Active) -> None:
+    """Options of which one could only be ignored.
+
+    Raises:
+        pytest.UsageError: Two of them were given together.
+    """
+    settings = active.settings
+    given = {
+        "--benchrig-replay": settings.replay is not None,
+        "--benchrig-resume": settings.resume is not None,
+        "--benchrig-selfcheck": settings.selfcheck,
+    }
+    sources = [option for option, is_given in given.items() if is_given]
+    if len(sources) > 1:
+        raise pytest.UsageError(
+            f"{' and '.join(sources)}: replies come from one of them; leave out the other"
+        )
+    runs = Option("runs", "").dest
+    if settings.replay is not None and active.config.getoption(runs, default=None):
+        raise pytest.UsageError(
+            "--benchrig-replay judges the runs that were recorded; leave out --benchrig-runs"
+        )
+    written: dict[Path, str] = {}
+    for name in ("csv", "json", "markdown", "html"):
+        path: Path | None = getattr(settings, name)
+        # Streams and other special files may take several reports.
+        if path is None or (path.exists() and not path.is_file()):
+            continue
+        other = written.setdefault(path.resolve(), name)
+        if other != name:
+            raise pytest.UsageError(
+                f"--benchrig-{other} and --benchrig-{name}: both would be written to {path}; "
+                "give each report a file of its own"
+            )
 
 
 def check_root(active: Active) -> None:
@@ -127,7 +170,34 @@ def check_comparison(active: Active) -> None:
             raise pytest.UsageError(
                 f"--benchrig-replay: {settings.replay} holds no reply that could be judged again"
             )
-    active.baselines  # noqa: B018 - likewise
+    check_allowed_differences(settings.allow_difference, active.baselines.values())
+
+
+def check_allowed_differences(names: Iterable[str], baselines: Iterable[RunFile]) -> None:
+    """What may differ must be a part of a fingerprint, of this version's or of a baseline's.
+
+    Raises:
+        pytest.UsageError: It is none; the message lists those there are.
+    """
+    from difflib import get_close_matches
+
+    from pytest_benchrig.core.fingerprint import PER_TARGET
+    from pytest_benchrig.environment import FACTS_OF_TARGETS
+    from pytest_benchrig.hardware.environment import fingerprint
+
+    known = fingerprint({}).keys() - FACTS_OF_TARGETS
+    known |= {*PER_TARGET, "sampling", "scenario", "fingerprint"}
+    for run in baselines:
+        known |= {name.split(" ", 1)[0] for name in run.run.get("fingerprint") or {}}
+    for name in names:
+        part = name.strip().split(" ", 1)[0]
+        if part not in known:
+            near = get_close_matches(part, known, n=1)
+            hint = f", did you mean {near[0]!r}?" if near else ""
+            raise pytest.UsageError(
+                f"--benchrig-allow-difference: no part of a fingerprint is called {part!r}{hint}; "
+                f"parts: {', '.join(sorted(known))}"
+            )
 
 
 def only_scenarios(active: Active) -> bool:

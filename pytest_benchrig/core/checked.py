@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -33,11 +34,18 @@ RECORD_TYPES: Mapping[str, tuple[type, ...]] = {
 }
 
 
+_MEASURED = [name for name, kinds in RECORD_TYPES.items() if float in kinds]
+_NEVER_NEGATIVE = frozenset(
+    ("ttft_sec", "prompt_tok_per_sec", "eval_tok_per_sec", "total_time_sec", "load_time_sec")
+)
+
+
 def checked_record(data: JsonValue) -> Record:
     """A record from a file's JSON object.
 
     Raises:
-        ValueError: It is no object, lacks a required field, or a field has another type.
+        ValueError: It is no object, lacks a required field, a field has another type, or a figure
+            is none that can be measured.
     """
     if not isinstance(data, dict):
         raise ValueError(f"expected an object, found {_name(data)}")
@@ -45,6 +53,12 @@ def checked_record(data: JsonValue) -> Record:
     if name:
         words = " or ".join("null" if t is type(None) else t.__name__ for t in RECORD_TYPES[name])
         raise ValueError(f"{name}: expected {words}, found {_name(data[name])}")
+    for name in _MEASURED:
+        figure = data.get(name)
+        if figure is not None and not -math.inf < figure < math.inf:
+            raise ValueError(f"{name}: expected a finite number, found {figure}")
+        if figure is not None and figure < 0 and name in _NEVER_NEGATIVE:
+            raise ValueError(f"{name}: expected no less than 0, found {figure}")
     return Record.from_json(data)
 
 

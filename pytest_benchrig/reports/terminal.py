@@ -147,6 +147,13 @@ def _width(table: view.Table) -> int:
     return max(len(line) for line in _grid(table))
 
 
+def _nothing(card: Scorecard) -> str:
+    """That there is no figure, and what became of the runs."""
+    counts = ("disturbed_runs", "concurrent_runs", "error_count", "skipped_count")
+    reasons = [f"{METRICS[name].title}: {card.get(name)}" for name in counts if card.get(name)]
+    return f"nothing measured ({', '.join(reasons)})" if reasons else "nothing measured"
+
+
 def _grid(table: view.Table) -> list[str]:
     from tabulate import tabulate
 
@@ -220,7 +227,7 @@ def _quiet(
             for name in own
             if card.get(name) is not None
         ]
-        lines.append(f"{one_line(card.target)}: {', '.join(figures) or 'nothing measured'}")
+        lines.append(f"{one_line(card.target)}: {', '.join(figures) or _nothing(card)}")
     lines += [
         one_line(decisions.threshold_line(result))
         for result in thresholds

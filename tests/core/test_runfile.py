@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,11 @@ def test_the_top_level_is_that_of_the_format() -> None:
     assert data["schema"] == 1
 
 
-@given(st.text(), st.dictionaries(st.text(), json_values, max_size=4), st.floats(allow_nan=False))
+@given(
+    st.text(),
+    st.dictionaries(st.text(), json_values, max_size=4),
+    st.floats(min_value=0, allow_nan=False, allow_infinity=False),
+)
 def test_any_record_survives_journal_and_run_file(
     text: str, options: dict[str, Any], number: float
 ) -> None:
@@ -260,6 +265,9 @@ def test_what_is_no_run_file(text: str, message: str) -> None:
         ("outcome", None, "outcome: expected str, found null"),
         ("task_id", 7, "task_id: expected str, found 7"),
         ("passed", "yes", "passed: expected bool or null, found 'yes'"),
+        ("ttft_sec", math.nan, "ttft_sec: expected a finite number, found nan"),
+        ("eval_tok_per_sec", math.inf, "eval_tok_per_sec: expected a finite number, found inf"),
+        ("total_time_sec", -1.5, "total_time_sec: expected no less than 0, found -1.5"),
     ],
 )
 def test_a_record_with_a_wrong_type_is_said(field: str, value: object, message: str) -> None:

@@ -293,3 +293,47 @@ def test_a_key_variable_that_is_not_set_is_said(project: Project) -> None:
 
     assert result.ret == 0
     result.stdout.fnmatch_lines(["*NO_SUCH_KEY is not set: requests carry no key*"])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--benchrig-csv", "out", "--benchrig-html", "out"], "*csv and --benchrig-html*out*"),
+        (["--benchrig-csv=a/../x", "--benchrig-json=x"], "*csv and --benchrig-json: both*"),
+        (["--benchrig-selfcheck", "--benchrig-resume", "run.json"], "*resume and*selfcheck*"),
+        (["--benchrig-replay", "run.json", "--benchrig-resume", "run.json"], "*replay and*resume*"),
+        (["--benchrig-replay", "run.json", "--benchrig-runs", "3"], "*leave out --benchrig-runs*"),
+        (["--benchrig-allow-difference", "kernal"], "*'kernal', did you mean 'kernel'*parts:*"),
+    ],
+)
+def test_what_could_only_be_ignored_is_a_usage_error(
+    project: Project, words: list[str], message: str
+) -> None:
+    (project.pytester.path / "a").mkdir()
+    project.run("--benchrig-json", "run.json")
+    result = project.run(*words)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+
+
+def test_a_part_of_the_fingerprint_may_be_allowed_by_either_name(project: Project) -> None:
+    words = ["model", "runtime openai:demo", "scenario", "sampling", "cpu", "fingerprint"]
+    result = project.run(*(f"--benchrig-allow-difference={word}" for word in words))
+    assert result.ret == 0
+
+
+def test_a_threshold_on_a_suite_of_no_test_is_a_usage_error(project: Project) -> None:
+    project.write(
+        "test_own.py",
+        """
+import pytest
+
+@pytest.mark.benchrig(suite="own")
+def test_it(benchrig_client):
+    benchrig_client.generate("two plus three")
+""",
+    )
+    good = project.run("test_own.py", "--benchrig-threshold", "own.completion_tokens.p95 >= 0")
+    wrong = project.run("test_own.py", "--benchrig-threshold", "owm.completion_tokens.p95 >= 0")
+    assert (good.ret, wrong.ret) == (0, pytest.ExitCode.USAGE_ERROR)
+    wrong.stderr.fnmatch_lines(["*unknown suite 'owm', did you mean 'own'*"])

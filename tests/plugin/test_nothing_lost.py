@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -148,6 +149,21 @@ def test_a_replay_stands_for_the_run_that_made_its_figures(
     assert after["fingerprint"] == before["fingerprint"]
     result.stdout.fnmatch_lines([f"replay of {before['id']}: its replies judged again*"])
     result.stdout.no_fnmatch_line("*not comparable*")
+
+
+def test_a_replayed_reply_that_was_cut_off_says_after_how_many_tokens(
+    project: Project, server: Server
+) -> None:
+    server.answers.by_text["two plus three"] = "Let me think."
+    server.answers.finish_reason = "length"
+    project.run()
+    journal = journals(project)[0]
+
+    project.run("--benchrig-replay", str(journal), model="")
+
+    details = [r["detail"] for r in project.results()["records"] if r["verdict"] == "truncated"]
+    assert details
+    assert all(re.match(r"TRUNCATED after \d+ tokens[;:]", text) for text in details), details
 
 
 def test_a_replayed_prompt_that_no_longer_matches_is_an_error(

@@ -176,6 +176,14 @@ def test_a_run_without_anything_measured_still_reports() -> None:
     assert "errors: 1" in "\n".join(render_summary(failed))
 
 
+def test_quiet_says_why_nothing_was_measured() -> None:
+    found = run_of(
+        [speed(task_id=f"s{i}", disturbed="load", eval_tok_per_sec=None) for i in (1, 2)]
+    )
+    (line,) = render_summary(found, quiet=True)
+    assert line.endswith("nothing measured (disturbed: 2)")
+
+
 # CSV
 
 
