@@ -329,7 +329,7 @@ def test_a_threshold_on_a_suite_of_no_test_is_a_usage_error(project: Project) ->
 import pytest
 
 @pytest.mark.benchrig(suite="own")
-def test_it(benchrig_client):
+def test_it(benchrig_client, benchrig_record):
     benchrig_client.generate("two plus three")
 """,
     )
