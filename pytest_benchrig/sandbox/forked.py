@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import resource
 import signal
 import socket
 import sys
@@ -39,6 +40,7 @@ PID_INSIDE = 2
 READY = b"r"
 """What a judge says when it can take another program."""
 _MOST_DESCRIPTORS = 256
+_GROWTH_KB = 32 << 10
 _MOST_PROGRAMS = 250
 """What the collector does not see, such as names that were kept for ever, is bounded by this."""
 _CANDIDATE_KEEPS = 1
@@ -133,7 +135,8 @@ class Side:
         """Judge one program, and more as long as nothing of one can be left for the next.
 
         That is so after a run of plain assertions that met only data, if no object of it is left
-        either: as many are there before each program.
+        either: as many are there before each program. Nor may a program have made it grow, since
+        the next one needs the room.
         """
         one = judge.Judge(JudgePeer())
         wanted, fds = _receive(channel)
@@ -142,11 +145,12 @@ class Side:
             self._powerless.become()
         self._limit_and_filter(wanted)
         before = _objects()
+        most_kb = _peak_kb() + _GROWTH_KB
         judged = 0
         while _judge(channel, fds, one):
             judged += 1
             one = judge.Judge(JudgePeer())
-            if _objects() != before or judged == _MOST_PROGRAMS:
+            if _objects() != before or _peak_kb() > most_kb or judged == _MOST_PROGRAMS:
                 return
             channel.send(READY)
             wanted, fds = _receive(channel)
@@ -192,6 +196,11 @@ def _objects() -> int:
     """How many objects there are that can hold others, apart from those frozen before the fork."""
     gc.collect()
     return len(gc.get_objects())
+
+
+def _peak_kb() -> int:
+    """The most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _mount_private(size_mb: int, remount: int) -> None:

@@ -82,6 +82,7 @@ def test_a_judge_that_met_only_data_judges_the_next_program(warm: WarmLauncher) 
         ("import os\ndef f():\n    os._exit(0)\n", "assert f() == 1"),
         ("class C:\n    def __eq__(self, other): return True\n", "assert C() == 1"),
         ("def f(): return 1\nraise SystemExit\n", "assert f() == 1"),
+        ("def f(): return 'x' * 40_000_000\n", "assert len(f()) == 40_000_000"),
     ],
     ids=[
         "it-fails",
@@ -93,6 +94,7 @@ def test_a_judge_that_met_only_data_judges_the_next_program(warm: WarmLauncher) 
         "an-exit",
         "a-lie",
         "not-loaded",
+        "much-data",
     ],
 )
 def test_after_anything_else_the_next_program_has_a_judge_of_its_own(
