@@ -47,7 +47,6 @@ STEM_MODULES = tuple(
         "sights",
         "stem",
         "syscalls",
-        "visible",
         "zygote",
     ]
 )

@@ -12,7 +12,6 @@ import stat
 import struct
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 NOBODY = 65534
 """The user and group that root becomes."""
@@ -148,9 +147,11 @@ def leave_root(needed: list[str], *, reading: bool) -> None:
 
 
 def _open_to_others(path: str) -> bool:
-    place = Path(path)
-    return all(folder.stat().st_mode & stat.S_IXOTH for folder in place.parents) and bool(
-        place.stat().st_mode & stat.S_IROTH
+    folders = [path]
+    while (parent := os.path.dirname(folders[-1])) != folders[-1]:
+        folders.append(parent)
+    return all(os.stat(folder).st_mode & stat.S_IXOTH for folder in folders[1:]) and bool(
+        os.stat(path).st_mode & stat.S_IROTH
     )
 
 

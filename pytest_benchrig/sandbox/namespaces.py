@@ -11,7 +11,6 @@ import os
 import signal
 import socket
 from collections.abc import Callable
-from pathlib import Path
 
 from pytest_benchrig.sandbox import syscalls
 from pytest_benchrig.sandbox.sights import DEVICES, Visible
@@ -44,7 +43,8 @@ def is_real_root() -> bool:
     if os.geteuid() != 0:
         return False
     try:
-        lines = Path("/proc/self/uid_map").read_text("utf-8").split("\n")
+        with open("/proc/self/uid_map", encoding="ascii") as stream:
+            lines = stream.readlines()
     except OSError:
         return True
     ranges = [tuple(map(int, line.split())) for line in lines if line.strip()]
@@ -148,17 +148,18 @@ def _build(shown: Visible, sources: str) -> None:
     syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
     flags = syscalls.MS_NOSUID | syscalls.MS_NODEV
     syscalls.mount("tmpfs", "/tmp", "tmpfs", flags, "size=1m,mode=755")
-    Path(f"/tmp{_OLD}").mkdir()
+    os.mkdir(f"/tmp{_OLD}")
     syscalls.pivot_root("/tmp", f"/tmp{_OLD}")
     os.chdir("/")
     for path in ("/tmp", "/dev", "/etc", "/var"):
-        Path(path).mkdir(exist_ok=True)
+        os.makedirs(path, exist_ok=True)
     for path in LINKS_TO_TMP:
-        Path(path).symlink_to("/tmp")
+        os.symlink("/tmp", path)
     for path, text in FILES.items():
-        Path(path).write_text(text, "utf-8")
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write(text)
     for link, target in shown.links:
-        Path(link).symlink_to(target)
+        os.symlink(target, link)
     for path in shown.shown:
         _show(f"{_OLD}{path}", path)
     for path in DEVICES:
@@ -167,7 +168,7 @@ def _build(shown: Visible, sources: str) -> None:
     for path in shown.hidden:
         syscalls.mount("tmpfs", path, "tmpfs", flags | syscalls.MS_RDONLY, "size=4k,mode=755")
     syscalls.unmount(_OLD)
-    Path(_OLD).rmdir()
+    os.rmdir(_OLD)
     syscalls.mount(
         "none", "/", "", syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY | flags
     )
@@ -175,14 +176,13 @@ def _build(shown: Visible, sources: str) -> None:
 
 def _show(source: str, target: str, *, devices: bool = False) -> None:
     """Bind a folder or file, read-only."""
-    place = Path(target)
-    place.parent.mkdir(parents=True, exist_ok=True)
+    os.makedirs(os.path.dirname(target), exist_ok=True)
     # Links are followed here by hand: they point into the root that was left.
     real = _inside_old(source)
-    if Path(real).is_dir():
-        place.mkdir(exist_ok=True)
+    if os.path.isdir(real):
+        os.makedirs(target, exist_ok=True)
     else:
-        place.touch()
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC))
     syscalls.mount(real, target, "", syscalls.MS_BIND | syscalls.MS_REC)
     syscalls.read_only(target, devices=devices)
 
@@ -190,16 +190,16 @@ def _show(source: str, target: str, *, devices: bool = False) -> None:
 def _inside_old(path: str) -> str:
     """The path without links, each absolute one read from the old root."""
     for _ in range(40):
-        parts = Path(path).parts
-        for count in range(len(Path(_OLD).parts) + 1, len(parts) + 1):
-            place = Path(*parts[:count])
-            if place.is_symlink():
-                target = place.readlink()
-                if target.is_absolute():
-                    new = Path(f"{_OLD}{target}")
+        parts = path.split("/")
+        for count in range(3, len(parts) + 1):
+            place = "/".join(parts[:count])
+            if os.path.islink(place):
+                target = os.readlink(place)
+                if os.path.isabs(target):
+                    new = f"{_OLD}{target}"
                 else:
-                    new = Path(os.path.normpath(place.parent / target))
-                path = str(Path(new, *parts[count:]))
+                    new = os.path.normpath(f"{os.path.dirname(place)}/{target}")
+                path = "/".join((new, *parts[count:]))
                 break
         else:
             return path

@@ -107,22 +107,3 @@ def _package_folders(shown: list[str]) -> list[str]:
         candidates = [top, *top.glob("python3*"), *top.glob("python/python3*")]
         found += [str(folder / name) for folder in candidates for name in _PACKAGES]
     return [path for path in found if Path(path).is_dir()]
-
-
-def without_hidden(shown: Visible) -> tuple[list[str], list[str]]:
-    """The same view for rules that can only allow: what may be read, what may only be listed.
-
-    A folder with something hidden inside is listed, and its other entries are read one by one.
-    """
-    readable: list[str] = []
-    listed: list[str] = []
-    waiting = list(shown.shown)
-    for path in waiting:
-        if path in shown.hidden:
-            continue
-        if any(hidden.startswith(f"{path}/") for hidden in shown.hidden):
-            listed.append(path)
-            waiting += sorted(str(entry) for entry in Path(path).iterdir())
-        else:
-            readable.append(path)
-    return readable, listed

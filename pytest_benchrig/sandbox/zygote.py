@@ -143,8 +143,7 @@ class _Zygote:
 
     def _restrict(self, settings: StemSettings) -> None:
         from pytest_benchrig.sandbox import landlock
-        from pytest_benchrig.sandbox.sights import Visible
-        from pytest_benchrig.sandbox.visible import without_hidden
+        from pytest_benchrig.sandbox.sights import Visible, without_hidden
 
         shown = Visible(**settings.shown)
         readable, listed = without_hidden(shown)

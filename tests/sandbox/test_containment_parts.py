@@ -13,9 +13,9 @@ from pytest_benchrig.sandbox import namespaces, outer_bwrap, reaper, remedies, s
 from pytest_benchrig.sandbox.flood import Flood
 from pytest_benchrig.sandbox.launch import Limits
 from pytest_benchrig.sandbox.limits import address_space, base_tasks, resource_limits
-from pytest_benchrig.sandbox.sights import Visible
+from pytest_benchrig.sandbox.sights import Visible, without_hidden
 from pytest_benchrig.sandbox.stem import StemSettings
-from pytest_benchrig.sandbox.visible import outermost, without_hidden
+from pytest_benchrig.sandbox.visible import outermost
 
 PLAIN = remedies.Facts(
     system="linux", release="6.8.0", root=False, bwrap="/usr/bin/bwrap", landlock=4
