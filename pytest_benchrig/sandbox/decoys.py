@@ -8,8 +8,11 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-COUNT = 24
-"""Decoys asked besides the real value: a blind guess is right once in 25 times an assertion."""
+COUNT = 26
+"""Decoys asked besides the real value, which is asked neither first nor last.
+
+A blind guess is right once in 25 times an assertion.
+"""
 
 TOLERATED = 3
 """Decoys that an honest object may equal as well: numbers modulo 2 or 3, sloppy text."""
@@ -65,6 +68,24 @@ def shuffled(values: list[Any]) -> list[Any]:
     copy = list(values)
     _random.shuffle(copy)
     return copy
+
+
+def hidden_order(count: int, real: int) -> list[int]:
+    """Indices in random order; the real value's is neither first nor last if there are enough.
+
+    Those are the places at which a program would look that keeps what it was asked about.
+    """
+    order = shuffled(list(range(count)))
+    if count > 3 and real in (order[0], order[-1]):
+        order.remove(real)
+        order.insert(_random.randrange(1, count - 1), real)
+    return order
+
+
+def hidden_among(others: list[Any], real: Any) -> list[Any]:
+    """The real value among others, in such an order."""
+    values = [*others, real]
+    return [values[index] for index in hidden_order(len(values), len(others))]
 
 
 def _shift(index: int) -> int:

@@ -14,7 +14,14 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from pytest_benchrig.sandbox.decoys import TOLERATED, decoys, extremes, shuffled, unrelated
+from pytest_benchrig.sandbox.decoys import (
+    TOLERATED,
+    decoys,
+    extremes,
+    hidden_among,
+    hidden_order,
+    unrelated,
+)
 from pytest_benchrig.sandbox.layouts import HELD, layout_of
 from pytest_benchrig.sandbox.peer import Peer
 from pytest_benchrig.sandbox.pledges import Pledges
@@ -231,10 +238,13 @@ class JudgePeer(Peer):
             raise self.violation("a wrong number of answers")
         return list(zip(answers[::2], answers[1::2], strict=True))
 
-    def _ask_twice(self, operation: str, thing: Any, values: list[Any]) -> list[tuple[bool, Any]]:
+    def _ask_twice(
+        self, operation: str, thing: Any, values: list[Any], real: Any
+    ) -> list[tuple[bool, Any]]:
         """Answers that must not depend on what was asked before."""
         first = self._ask(operation, thing, values)
-        order = shuffled(list(range(len(values))))
+        place = next(index for index, value in enumerate(values) if value is real)
+        order = hidden_order(len(values), place)
         second = self._ask(operation, thing, [values[index] for index in order])
         for index, (done, reply) in zip(order, second, strict=True):
             before = first[index]
@@ -280,7 +290,8 @@ class JudgePeer(Peer):
     def _canary(self, operation: str, thing: Any, answer: bool) -> None:
         says_equal = answer is (operation == "eq")
         if says_equal:
-            answers = self._ask_twice("eq", thing, unrelated())
+            values = unrelated()
+            answers = self._ask_twice("eq", thing, values, values[0])
             if sum(done and reply is True for done, reply in answers) > 1:
                 self.caught(f"an object of {words_for(thing)} is equal to unrelated values")
         elif operation == "ne":
@@ -289,10 +300,10 @@ class JudgePeer(Peer):
                 self.caught(f"an object of {words_for(thing)} is unequal to itself")
 
     def _equals_plain(self, operation: str, thing: Any, other: Any) -> Any:
-        values = shuffled([*decoys(other), other])
+        values = hidden_among(decoys(other), other)
         if len(values) < 2:
             return NotImplemented
-        answers = self._ask_twice("eq", thing, values)
+        answers = self._ask_twice("eq", thing, values, other)
         yes = sum(done and reply is True for done, reply in answers)
         real = next(a for a, value in zip(answers, values, strict=True) if value is other)
         equal = real == (True, True)
@@ -303,8 +314,8 @@ class JudgePeer(Peer):
         return equal is (operation == "eq")
 
     def _orders_plain(self, operation: str, thing: Any, other: Any) -> Any:
-        values = shuffled([*extremes(other), *decoys(other, 8), other])
-        answers = self._ask_twice(operation, thing, values)
+        values = hidden_among([*extremes(other), *decoys(other, 8)], other)
+        answers = self._ask_twice(operation, thing, values, other)
         real = next(a for a, value in zip(answers, values, strict=True) if value is other)
         told = [reply for done, reply in answers if done]
         self.decided = True
@@ -328,8 +339,8 @@ class JudgePeer(Peer):
         if not others:
             self.decided = self.decided or not is_standard(thing)
             return self.request("op", [thing, item], "contains")
-        values = shuffled([*others, item])
-        answers = self._ask_twice("contains", thing, values)
+        values = hidden_among(others, item)
+        answers = self._ask_twice("contains", thing, values, item)
         done, reply = next(a for a, value in zip(answers, values, strict=True) if value is item)
         if not done:
             return self.request("op", [thing, item], "contains")
@@ -353,7 +364,7 @@ class JudgePeer(Peer):
             raise TypeError(
                 f"an object of the candidate's {words_for(thing)} stands where a number is used"
             )
-        values = shuffled([*decoys(args[0], 10), args[0]])
+        values = hidden_among(decoys(args[0], 10), args[0])
         answers = self._ask(operation, thing, values)
         real = next(a for a, value in zip(answers, values, strict=True) if value is args[0])
         told = [reply for done, reply in answers if done]

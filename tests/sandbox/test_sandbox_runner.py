@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_benchrig.core.scenario import CodingSpec
+from pytest_benchrig.sandbox.decoys import hidden_among, hidden_order
 from pytest_benchrig.sandbox.launch import Limits, Outcome, Program, Unavailable
 from pytest_benchrig.sandbox.process import ProcessLauncher, environment, remove_tree
 from pytest_benchrig.sandbox.runner import (
@@ -359,3 +360,23 @@ def test_a_reply_without_code_and_a_cut_off_one_are_never_run() -> None:
 def test_the_wanted_names_are_those_an_assertion_needs() -> None:
     texts = ["import math; x = f(1); assert g(x) == len('a')", "[h(i) for i in x]", "not python("]
     assert wanted_names(texts, ["reversed"]) == ("reversed", "f", "g", "h")
+
+
+def test_the_expected_value_is_asked_neither_first_nor_last_and_anywhere_else() -> None:
+    places = {hidden_among([*range(9)], "real").index("real") for _ in range(2_000)}
+    assert places == set(range(1, 9))
+    assert sorted(hidden_order(6, 2)) == [0, 1, 2, 3, 4, 5]
+    assert {tuple(hidden_order(2, 0)) for _ in range(200)} == {(0, 1), (1, 0)}
+
+
+def test_a_program_that_equals_what_it_is_asked_first_passes_nothing(runner: SandboxRunner) -> None:
+    code = """
+class Fib:
+    def __init__(self, n):
+        self.seen = []
+    def __eq__(self, other):
+        self.seen.append(other)
+        return other == self.seen[0]
+"""
+    result = runner.run(code, ["assert Fib(10) == 55"] * 40)
+    assert result.passed_tests == 0
