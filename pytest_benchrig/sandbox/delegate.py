@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
 
@@ -18,7 +18,6 @@ from pytest_benchrig.sandbox.judging import JudgePeer
 from pytest_benchrig.sandbox.layouts import mro_of
 from pytest_benchrig.sandbox.names import Names, free_names
 from pytest_benchrig.sandbox.proxy import RemoteMeta, local_class
-from pytest_benchrig.sandbox.trees import walk
 
 _CHECK = "__benchrig_check__"
 _build_class = builtins.__build_class__
@@ -43,9 +42,9 @@ class Delegate:
         """Note that the outcome rests on the candidate's interpreter."""
         self.used = True
 
-    def learn(self, tree: ast.Module, file: str) -> None:
+    def learn(self, nodes: Iterable[ast.AST], file: str) -> None:
         """Remember the classes of an assertion, in case one must be made over there."""
-        for node in walk(tree):
+        for node in nodes:
             if isinstance(node, ast.ClassDef):
                 first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
                 # As it was written: what is added for the judge means nothing over there.

@@ -11,10 +11,13 @@ from typing import Any
 
 from pytest_benchrig.sandbox.faults import REFERENCE
 from pytest_benchrig.sandbox.proxy import RemoteMeta
-from pytest_benchrig.sandbox.trees import walk
+from pytest_benchrig.sandbox.trees import Assertion
 
 LEFT, RIGHT = "@left", "@right"
 """Names that hold the operands of the assertion being evaluated; no source can spell them."""
+
+_BLOCKS = ("body", "orelse", "finalbody")
+"""Where a node has statements."""
 
 CLASS_OF = "@class_of"
 """What ``type(x)`` means in an assertion: a class of the candidate has its own metaclass."""
@@ -40,50 +43,76 @@ _BRACKETS: dict[type, tuple[str, str]] = {
 _MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict, collections.Counter)
 
 
-class Operands(ast.NodeTransformer):
-    """Keeps what an ``assert`` compares, so that a failure can show it.
+def keep_operands(assertion: Assertion, *, own_type: bool) -> None:
+    """Have each ``assert`` keep what it compares, so that a failure can show it.
+
+    The operands of a single comparison get names, otherwise the whole test does; after the assert
+    they are let go of. Where it is the last statement of the string, who runs the string does that.
 
     Args:
+        assertion: The assertion, which is changed.
         own_type: The name ``type`` means something else here than the builtin.
     """
+    tree, nodes = assertion
+    for node in nodes:
+        if isinstance(node, ast.expr):
+            if isinstance(node, ast.Call) and not own_type:
+                _let_type_see(node)
+            continue
+        for part in _BLOCKS:
+            block = getattr(node, part, None)
+            if type(block) is list:
+                _keep_in(block, last=node is tree)
 
-    def __init__(self, *, own_type: bool) -> None:
-        self._own_type = own_type
 
-    def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
-        """Name the operands of a single comparison, or the whole test; let go of them after."""
-        self.generic_visit(node)
-        test = node.test
+def _keep_in(block: list[Any], *, last: bool) -> None:
+    """Do so for the asserts of one block, which ends the string or does not."""
+    for index in reversed(range(len(block))):
+        statement = block[index]
+        if not isinstance(statement, ast.Assert):
+            continue
+        test = statement.test
         if isinstance(test, ast.Compare) and len(test.ops) == 1:
             test.left = _named(LEFT, test.left)
             test.comparators = [_named(RIGHT, test.comparators[0])]
         elif isinstance(test, ast.Call | ast.Name | ast.Attribute | ast.Subscript | ast.BinOp):
-            node.test = _named(LEFT, test)
+            statement.test = _named(LEFT, test)
         else:
-            return [node]
-        forget = ast.parse("left = right = None").body[0]
-        for name in walk(forget):
-            if isinstance(name, ast.Name):
-                name.id = f"@{name.id}"
-        ast.copy_location(forget, node)
-        return [node, ast.fix_missing_locations(forget)]
+            continue
+        if not last or index + 1 < len(block):
+            block.insert(index + 1, _forget(statement))
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Let ``type(x)`` see the class that the candidate sees."""
-        function = node.func
-        if (
-            isinstance(function, ast.Name)
-            and function.id == "type"
-            and len(node.args) == 1
-            and not (node.keywords or self._own_type)
-        ):
-            function.id = CLASS_OF
-        return self.generic_visit(node)
+
+def _let_type_see(node: ast.Call) -> None:
+    """Let ``type(x)`` see the class that the candidate sees."""
+    function = node.func
+    if (
+        isinstance(function, ast.Name)
+        and function.id == "type"
+        and len(node.args) == 1
+        and not node.keywords
+    ):
+        function.id = CLASS_OF
 
 
 def _named(name: str, value: ast.expr) -> ast.expr:
-    target = ast.copy_location(ast.Name(name, ast.Store()), value)
-    return ast.copy_location(ast.NamedExpr(target, value), value)
+    place = _place_of(value)
+    return ast.NamedExpr(ast.Name(name, ast.Store(), **place), value, **place)
+
+
+def _forget(statement: ast.stmt) -> ast.stmt:
+    place = _place_of(statement)
+    names: list[ast.expr] = [ast.Name(name, ast.Store(), **place) for name in (LEFT, RIGHT)]
+    return ast.Assign(names, ast.Constant(None, **place), **place)
+
+
+def _place_of(node: ast.stmt | ast.expr) -> dict[str, Any]:
+    return {
+        "lineno": node.lineno,
+        "col_offset": node.col_offset,
+        "end_lineno": node.end_lineno,
+        "end_col_offset": node.end_col_offset,
+    }
 
 
 def show(value: Any, nesting: int = 0) -> str:

@@ -18,17 +18,17 @@ from pytest_benchrig.sandbox.failures import (
     CLASS_OF,
     LEFT,
     RIGHT,
-    Operands,
     candidate_lines,
     explain,
+    keep_operands,
     message_of,
 )
 from pytest_benchrig.sandbox.judging import ASSERTION_MODULE, JudgePeer
 from pytest_benchrig.sandbox.modules import PATHS, Modules
-from pytest_benchrig.sandbox.names import Names, Shadows
+from pytest_benchrig.sandbox.names import Names, Shadows, names_in
 from pytest_benchrig.sandbox.plainness import is_plain
 from pytest_benchrig.sandbox.pledges import HELD
-from pytest_benchrig.sandbox.trees import walk
+from pytest_benchrig.sandbox.trees import Assertion, walk
 from pytest_benchrig.sandbox.wire import PeerGone, ProtocolError, from_json
 
 SOLUTION = "solution.py"
@@ -63,10 +63,10 @@ class Judge:
         self._report = report
         self._source: str = job["source"]
         self._texts: list[str] = job["assertions"]
-        self._trees = [_parsed(text, _file(i)) for i, text in enumerate(self._texts)]
+        self._parsed = [_parsed(text, _file(i)) for i, text in enumerate(self._texts)]
         self._entry_points: list[str] = job["entry_points"]
-        nodes = [walk(tree) for tree in self._trees if isinstance(tree, ast.Module)]
-        self._plain = len(nodes) == len(self._trees) and all(map(is_plain, nodes))
+        nodes = [parsed.nodes for parsed in self._parsed if not isinstance(parsed, str)]
+        self._plain = len(nodes) == len(self._parsed) and all(map(is_plain, nodes))
         words, written = _survey(nodes)
         if words & _CAPTURING - {"print"}:
             self._delegate.leave_printing()
@@ -89,15 +89,16 @@ class Judge:
             return False
         spotless = self._plain
         shadows = Shadows(self._names.candidates, self._entry_points)
-        for index, tree in enumerate(self._trees):
+        for index, parsed in enumerate(self._parsed):
             self._peer.decided = self._delegate.used = False
             tampered = self._peer.tampered
             self._peer.tampered = ""
-            if isinstance(tree, ast.Module):
-                self._names.shadowing = shadows.of(tree)
-                detail = self._evaluate(index, tree)
+            if isinstance(parsed, str):
+                detail = parsed
             else:
-                detail = tree
+                used, bound = names_in(parsed.nodes)
+                self._names.shadowing = shadows.of(used, bound)
+                detail = self._evaluate(index, parsed, bound)
             caught = self._peer.tampered
             self._peer.tampered = caught or tampered
             gone = self._peer.gone
@@ -140,14 +141,14 @@ class Judge:
             return True
         return False
 
-    def _evaluate(self, index: int, tree: ast.Module) -> str:
+    def _evaluate(self, index: int, parsed: Assertion, bound: set[str]) -> str:
         """Why the assertion does not hold, "" if it does."""
         file = _file(index)
         try:
-            self._delegate.learn(tree, file)
-            self._peer.pledges.begin(tree, file)
-            operands = Operands(own_type=self._names.rebinds("type", tree))
-            code = compile(operands.visit(tree), file, "exec", dont_inherit=True)
+            self._delegate.learn(parsed.nodes, file)
+            self._peer.pledges.begin(parsed, file)
+            keep_operands(parsed, own_type=self._names.rebinds("type", bound))
+            code = compile(parsed.tree, file, "exec", dont_inherit=True)
             exec(code, self._names)
         except (ProtocolError, PeerGone):
             return self._peer.gone or self._peer.tampered
@@ -164,9 +165,10 @@ def _file(index: int) -> str:
     return f"<assertion {index + 1}>"
 
 
-def _parsed(text: str, file: str) -> ast.Module | str:
+def _parsed(text: str, file: str) -> Assertion | str:
     try:
-        return ast.parse(text, file)
+        tree = ast.parse(text, file)
+        return Assertion(tree, walk(tree))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         return f"the assertion does not parse: {problem}"
 

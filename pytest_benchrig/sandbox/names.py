@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from pytest_benchrig.sandbox.trees import walk
@@ -88,9 +88,9 @@ class Names(dict[str, Any]):
     def __contains__(self, name: object) -> bool:
         return dict.__contains__(self, name) or name in self.candidates
 
-    def rebinds(self, name: str, tree: ast.Module) -> bool:
-        """Whether a builtin name means something else in an assertion."""
-        return name in self.shadowing or dict.__contains__(self, name) or name in _names_in(tree)[1]
+    def rebinds(self, name: str, bound: Collection[str]) -> bool:
+        """Whether a builtin name means something else in an assertion that binds these names."""
+        return name in self.shadowing or dict.__contains__(self, name) or name in bound
 
     def get(self, name: str, default: Any = None) -> Any:
         """As for any mapping, the candidate's names included."""
@@ -108,9 +108,8 @@ class Shadows:
         self._always = frozenset(entry_points) & self._defined & BUILTIN_NAMES
         self._tainted: set[str] = set()
 
-    def of(self, tree: ast.Module) -> frozenset[str]:
-        """The builtin names that mean the candidate's in this assertion."""
-        used, bound = _names_in(tree)
+    def of(self, used: set[str], bound: set[str]) -> frozenset[str]:
+        """The builtin names that mean the candidate's where these are read and bound."""
         possible = used & self._defined & BUILTIN_NAMES
         others = used & ((self._defined - BUILTIN_NAMES) | self._tainted)
         chosen = self._always
@@ -121,10 +120,11 @@ class Shadows:
         return chosen
 
 
-def _names_in(tree: ast.Module) -> tuple[set[str], set[str]]:
+def names_in(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
+    """The names that code of these nodes reads, and those that it binds."""
     used: set[str] = set()
     bound: set[str] = set()
-    for node in walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Name):
             (used if isinstance(node.ctx, ast.Load) else bound).add(node.id)
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):

@@ -12,16 +12,17 @@ from collections.abc import Collection, Iterator
 from types import TracebackType
 from typing import Any
 
-from pytest_benchrig.sandbox.trees import walk
+from pytest_benchrig.sandbox.trees import Assertion, walk
 
 HELD = "@held"
 """The function that notes that an ``assert`` held; no source can spell its name."""
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_METHODS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _EXPECTING = ("suppress", "raises", "expect", "ignor", "swallow")
 """Parts of the names of context managers whose purpose is an exception in the block."""
 
 _WITH = (ast.With, ast.AsyncWith)
+_SCOPES = (*_METHODS, ast.Lambda, ast.ClassDef)
 
 
 class Pledges:
@@ -33,22 +34,25 @@ class Pledges:
 
     def __init__(self) -> None:
         self.candidates: Collection[str] = ()
-        self._names: dict[tuple[str, int], frozenset[str]] = {}
+        self._tests: dict[tuple[str, int], ast.expr] = {}
         self._count = 0
         self._open: dict[int, int] = {}
         self._dropped: dict[int, BaseException] = {}
         self._called: frozenset[str] = frozenset()
 
-    def begin(self, tree: ast.Module, file: str) -> None:
+    def begin(self, assertion: Assertion, file: str) -> None:
         """Note the asserts of a string, and make those that must hold report that they did."""
         self._open.clear()
         self._dropped.clear()
-        for node in walk(tree):
+        tree, nodes = assertion
+        functions = False
+        for node in nodes:
             if isinstance(node, ast.Assert):
-                names = frozenset(n.id for n in walk(node.test) if isinstance(n, ast.Name))
                 for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                    self._names[file, line] = names
-        self._called = _called(tree)
+                    self._tests[file, line] = node.test
+            elif isinstance(node, _METHODS):
+                functions = True
+        self._called = _called(tree) if functions else frozenset()
         for statement in tree.body:
             if isinstance(statement, ast.AsyncFunctionDef) and statement.name in self._called:
                 self._oblige(statement.body)
@@ -93,7 +97,7 @@ class Pledges:
     def _matters(self, fault: BaseException, to_exit: bool) -> bool:
         """Whether the failed ``assert`` is about the candidate and not a failure on purpose."""
         code, line = _place(fault.__traceback__)
-        names = self._names.get((getattr(code, "co_filename", ""), line))
+        names = _names_in(self._tests.get((getattr(code, "co_filename", ""), line)))
         if not names or to_exit:
             return bool(names)
         local = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
@@ -112,6 +116,12 @@ class Pledges:
         for node in walk(mark):
             ast.copy_location(node, statement)
         return mark
+
+
+def _names_in(test: ast.expr | None) -> set[str]:
+    """The names in a test, without those that the judge has added."""
+    nodes = [] if test is None else walk(test)
+    return {n.id for n in nodes if isinstance(n, ast.Name) and not n.id.startswith("@")}
 
 
 def _certain(body: list[ast.stmt]) -> Iterator[tuple[list[ast.stmt], ast.Assert]]:
@@ -147,7 +157,7 @@ def _own_scope(statement: ast.stmt) -> Iterator[ast.AST]:
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        if isinstance(node, _SCOPES):
             continue
         yield node
         waiting += ast.iter_child_nodes(node)
