@@ -92,3 +92,10 @@ WARM_MODULES = [
 
 USUAL_FILE_SIZE_MB = 64
 """The private file system that is made ready has this size; another one takes a remount."""
+
+FORKS_AHEAD = 4
+"""So many candidates are forked at once, before there are programs for them.
+
+Each page that a zygote writes to after a fork is copied first, and after several forks no more of
+them than after one.
+"""

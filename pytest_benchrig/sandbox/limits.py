@@ -8,6 +8,8 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from pytest_benchrig.sandbox.inventory import FORKS_AHEAD
+
 if TYPE_CHECKING:
     from pytest_benchrig.sandbox.launch import Limits
 
@@ -17,6 +19,8 @@ JUDGE_STACK_MB = 72
 """Less than the room that the kernel leaves below the stack of a process, which is 128 MB."""
 
 _UCOUNT_RELEASE = (5, 14)
+_OWN_TASKS = 2 * (FORKS_AHEAD + 1)
+"""In a zygote's user namespace: each fork that waits or runs, and what holds its pid namespace."""
 _STRANGERS = 256
 """Room for processes that the user starts meanwhile, where the kernel counts those too."""
 
@@ -114,7 +118,7 @@ def base_tasks(*, own_user_namespace: bool, release: str, uid: int) -> int:
     numbers = release.split("-")[0].split(".")
     known = tuple(int(part) for part in numbers[:2] if part.isdigit())
     if own_user_namespace and known >= _UCOUNT_RELEASE:
-        return 4
+        return _OWN_TASKS
     return tasks_of_user(uid) + _STRANGERS
 
 

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pytest_benchrig.sandbox import seccomp, syscalls
 from pytest_benchrig.sandbox.forked import MESSAGE, READY, SIGINT, SIGKILL, SPACE, Side, set_handler
-from pytest_benchrig.sandbox.inventory import WARM_MODULES
+from pytest_benchrig.sandbox.inventory import FORKS_AHEAD, WARM_MODULES
 from pytest_benchrig.sandbox.limits import address_space
 from pytest_benchrig.sandbox.rehearse import rehearse
 
@@ -69,11 +69,13 @@ class _Fork(NamedTuple):
         pid: Its process id, as seen from here.
         init: The first process of its pid namespace, 0 where it has none.
         channel: Where it is given its program.
+        sleeper: On whose stack the first process sleeps.
     """
 
     pid: int
     init: int
     channel: Any
+    sleeper: syscalls.Sleeper | None
 
 
 _End = Literal["by itself", "on demand", "not yet"]
@@ -89,9 +91,10 @@ class _Zygote:
         self._nested = settings.way != "landlock"
         self._own_pids = -1
         self._alone = False
-        self._ready: _Fork | None = None
+        self._ready: list[_Fork] = []
         self._used: tuple[_Fork, bytes] | None = None
         self._judges = role == "judge"
+        self._ahead = 1
         parent = os.getppid()
         if self._nested:
             self._nest(settings)
@@ -112,8 +115,8 @@ class _Zygote:
         for stream in (0, 1, 2):
             os.dup2(empty, stream)
         os.close(empty)
-        # Two, because the next program's starts while this one's is still there.
-        self._sleepers = [syscalls.Sleeper(), syscalls.Sleeper()]
+        # One more, because the next programs' start while this one's is still there.
+        self._idle = [syscalls.Sleeper() for _ in range(FORKS_AHEAD + 1)]
         self._side = Side(role, nested=self._nested, alone=self._alone)
         self._measure()
         seccomp.Filter(
@@ -159,7 +162,7 @@ class _Zygote:
 
     def serve(self) -> None:
         """Run one program after the other until the launcher hangs up."""
-        self._ready = self._prepare()
+        self._ready.append(self._prepare())
         fresh = True
         while True:
             message, rights, _, _ = self._channel.recvmsg(MESSAGE, SPACE)
@@ -173,11 +176,18 @@ class _Zygote:
                 fresh = False
                 _warm_up()
                 self._measure()
+                if not self._judges:
+                    self._ahead = FORKS_AHEAD
 
     def _program(self, message: bytes, fds: bytes) -> None:
-        one = self._for_another(message) or self._ready or self._prepare()
-        if one is self._ready:
-            self._ready = None
+        one = self._for_another(message)
+        if one is None:
+            one = self._ready.pop() if self._ready else self._prepare()
+        forks = message[:1] == b"f"
+        if forks and not self._nested:
+            # Without namespaces they must not be taken for something that a program has left.
+            while self._ready:
+                self._reap(self._ready.pop())
         try:
             one.channel.sendmsg([message], [(*_RIGHTS, fds)])
         finally:
@@ -185,11 +195,9 @@ class _Zygote:
                 one.channel.close()
             for fd in memoryview(fds).cast("i"):
                 os.close(fd)
-        forks = message[:1] == b"f"
-        if self._ready is None and (self._nested or not forks):
-            # The next one is made ready while this one runs. Without namespaces it must not be
-            # taken for something that a program has left.
-            self._ready = self._prepare()
+        if not self._ready and (self._nested or not forks):
+            # The next ones are made ready while this one runs.
+            self._ready += [self._prepare() for _ in range(self._ahead)]
         end, cpu_sec = self._watch(one)
         if end == "not yet":
             self._used = one, message
@@ -209,18 +217,18 @@ class _Zygote:
 
     def _prepare(self) -> _Fork:
         """Fork a process that is contained already and waits for its program."""
-        init = 0
+        init, sleeper = 0, None
         if self._nested:
             syscalls.setns(self._own_pids, syscalls.CLONE_NEWPID)
             syscalls.unshare(syscalls.CLONE_NEWPID)
-            init = self._sleepers[0].start()
-            self._sleepers.reverse()
+            sleeper = self._idle.pop()
+            init = sleeper.start()
         ours, theirs = _pair(*_PAIR_KIND)
         pid = os.fork()
         if not pid:
             self._side.become(theirs)
         theirs.close()
-        return _Fork(pid, init, ours)
+        return _Fork(pid, init, ours, sleeper)
 
     def _watch(self, one: _Fork) -> tuple[_End, bytes]:
         """Wait for the end of the program, or the launcher's wish for it.
@@ -288,6 +296,8 @@ class _Zygote:
             done = os.wait4(one.pid, 0)
         if self._nested:
             os.waitpid(one.init, 0)
+        if one.sleeper is not None:
+            self._idle.append(one.sleeper)
         return done
 
     def _say(self, ended: bytes, cpu_sec: bytes, *, clean: bool) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from pytest_benchrig.sandbox import reaper
 from pytest_benchrig.sandbox.bwrap import find
+from pytest_benchrig.sandbox.inventory import FORKS_AHEAD
 from pytest_benchrig.sandbox.isolation import choose
 from pytest_benchrig.sandbox.launch import Unavailable
 from pytest_benchrig.sandbox.limits import apply_limits, ceilings, renew_cpu_limit
@@ -54,9 +55,10 @@ def below() -> set[int]:
 
 
 def judges(warm: WarmLauncher) -> set[int]:
-    """The processes that a plain program neither started nor ended."""
+    """The processes that plain programs neither started nor ended."""
     before = below()
-    assert run_on(warm, ONE, PLAIN).passed == [True]
+    for _ in range(FORKS_AHEAD + 1):
+        assert run_on(warm, ONE, PLAIN).passed == [True]
     return before & below()
 
 
@@ -112,6 +114,36 @@ def test_a_judge_that_was_killed_between_programs_is_replaced(warm: WarmLauncher
         if not reaper.descendants(pid, reaper.parents()):
             reaper.kill(pid)
     assert run_on(warm, ONE, PLAIN).passed == [True]
+
+
+@linux
+def test_a_candidate_that_was_killed_before_its_program_came_is_replaced(
+    warm: WarmLauncher,
+) -> None:
+    judges(warm)
+    for _ in range(FORKS_AHEAD):
+        table = reaper.parents()
+        for pid in reaper.descendants(os.getpid(), table):
+            if not reaper.descendants(pid, table):
+                reaper.kill(pid)
+        assert run_on(warm, ONE, PLAIN).passed == [True]
+
+
+@linux
+def test_a_program_that_may_start_processes_is_run_between_others(warm: WarmLauncher) -> None:
+    kept = judges(warm)
+    zygotes = {pid for pid in kept if reaper.descendants(pid, reaper.parents())}
+    forks = (
+        "import os\n"
+        "def f():\n"
+        "    pid = os.fork()\n"
+        "    if not pid:\n"
+        "        os._exit(1)\n"
+        "    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n"
+    )
+    for source, may_start in [(ONE, False), (forks, True), (forks, True), (ONE, False)]:
+        assert run_on(warm, source, PLAIN, allow_fork=may_start).passed == [True]
+    assert zygotes <= below()
 
 
 @linux
