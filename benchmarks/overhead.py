@@ -9,6 +9,11 @@ side loads other plugins; both find their modules compiled, as installed ones ar
 the lowest of whole processes taken in turn; ``on top`` is the processor time over bare pytest's,
 start-up included, and ``more`` the same per further item between two sizes, so without start-up.
 Wall-clock time is shown beside it and says nothing on a busy machine.
+
+The speed of shared machines varies by a factor of two from one hour to the next. So each line ends
+with what an isolated interpreter that does nothing, ``python -I -S -c pass``, took at that time,
+taken in turn with the rest in the same way, and each figure is also given in such starts: 0.048 of
+a start is 0.3 ms where a start takes 6.25 ms.
 """
 
 from __future__ import annotations
@@ -23,6 +28,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+START = "start"
+_STARTS = 5
 # Variables of containers and workplaces that make Python slower than it is for a user.
 _UNUSUAL = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 
@@ -103,19 +110,31 @@ def environment(folder: Path) -> dict[str, str]:
 
 def measure(words: list[str], folder: Path) -> Cost:
     """The cost of one pytest process, its own processor time alone."""
-    start = time.perf_counter()
+    return cost([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words], folder)
+
+
+def start(folder: Path) -> Cost:
+    """The cost of an isolated interpreter that does nothing, the lowest of several."""
+    interpreter = os.path.realpath(sys.executable)
+    words = [interpreter, "-I", "-S", "-c", "pass"]
+    return min([cost(words, folder) for _ in range(_STARTS)], key=lambda one: one.cpu)
+
+
+def cost(words: list[str], folder: Path) -> Cost:
+    """The cost of one process, its own processor time alone."""
+    begin = time.perf_counter()
     done = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words],
+        words,
         cwd=folder,
         env=environment(folder),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
     _, status, usage = os.wait4(done.pid, 0)
-    wall = time.perf_counter() - start
+    wall = time.perf_counter() - begin
     if os.waitstatus_to_exitcode(status) != 0:
         problem = done.stderr.read().decode() if done.stderr else ""
-        raise SystemExit(f"pytest {' '.join(words)} failed: {problem}")
+        raise SystemExit(f"{' '.join(words)} failed: {problem}")
     scale = 1024 if sys.platform != "darwin" else 1024 * 1024
     return Cost(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss / scale)
 
@@ -129,7 +148,7 @@ def costs(size: int, repeat: int) -> dict[str, Cost]:
         "bare run": ["test_bare.py"],
         "ours run": [*ours, "--benchrig-replay", "run.jsonl"],
     }
-    taken: dict[str, list[Cost]] = {job: [] for job in jobs}
+    taken: dict[str, list[Cost]] = {job: [] for job in [START, *jobs]}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "project"
         project(folder, size)
@@ -137,28 +156,34 @@ def costs(size: int, repeat: int) -> dict[str, Cost]:
             measure(words, folder)  # compiles the modules
         for _ in range(repeat):
             for job, words in jobs.items():
+                taken[START].append(start(folder))
                 taken[job].append(measure(words, folder))
     return {job: min(found, key=lambda cost: cost.cpu) for job, found in taken.items()}
 
 
 def show(size: int, found: dict[str, Cost], before: tuple[int, dict[str, Cost]] | None) -> None:
     """Print one size's figures."""
+    unit = found[START].cpu
     for kind in ("collect", "run"):
         bare, ours = found[f"bare {kind}"], found[f"ours {kind}"]
         line = (
             f"{size:>6} items, {kind:<7}: cpu bare {bare.cpu:6.2f} s, ours {ours.cpu:6.2f} s, "
             f"ratio {ours.cpu / bare.cpu:4.2f}, on top {(ours.cpu - bare.cpu) / size * 1e3:6.3f} "
-            f"ms an item"
+            f"ms an item ({(ours.cpu - bare.cpu) / size / unit:.3f} starts)"
         )
         if before is not None:
             smaller, figures = before
             items = (size - smaller) / 1e3
             more_ours = (ours.cpu - figures[f"ours {kind}"].cpu) / items
             more_bare = (bare.cpu - figures[f"bare {kind}"].cpu) / items
-            line += f", more {more_ours - more_bare:6.3f} ms (bare {more_bare:.3f} ms)"
+            more = more_ours - more_bare
+            line += (
+                f", more {more:6.3f} ms ({more / 1e3 / unit:.3f} starts; bare {more_bare:.3f} ms)"
+            )
         print(
             f"{line}, wall {bare.wall:.2f} and {ours.wall:.2f} s, "
-            f"peak {bare.memory:.0f} and {ours.memory:.0f} MiB",
+            f"peak {bare.memory:.0f} and {ours.memory:.0f} MiB, "
+            f"ours in all {ours.cpu / unit:.0f} starts of {unit * 1e3:.1f} ms",
             flush=True,
         )
 
