@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -267,7 +268,22 @@ class Items:
             report.user_properties = [*kept, *properties(records)]
         del item.stash[ITEM_RECORD]
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> None:
+        """The scenarios, and what an earlier run recorded, are there until the end.
+
+        Each search for garbage takes the longer the more there is to search, so what stays is left
+        out of it: first these, then the items. With 10,000 that is a quarter of what the plugin
+        costs.
+        """
+        gc.freeze()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self) -> None:
+        gc.freeze()
+
     def pytest_sessionfinish(self) -> None:
+        gc.unfreeze()
         self._active.close()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pytest_benchrig.options import OPTIONS, ini_name
@@ -106,3 +108,30 @@ def test_other_json_of_a_project_is_left_alone(project: Project) -> None:
     result = project.run(".")
 
     result.assert_outcomes(passed=2)
+
+
+def test_what_stays_is_left_out_of_the_search_for_garbage_until_the_end(project: Project) -> None:
+    project.write(
+        "conftest.py",
+        """
+import gc
+
+def pytest_runtest_call(item):
+    print("FROZEN", gc.get_freeze_count() > 1000)
+
+def pytest_unconfigure():
+    print("FROZEN", gc.get_freeze_count() > 0)
+""",
+    )
+
+    result = project.run("-s", "-k", "sum")
+
+    assert re.findall(r"FROZEN (True|False)", result.stdout.str()) == ["True", "False"]
+
+
+def test_a_session_without_a_model_leaves_the_collector_alone(project: Project) -> None:
+    project.write(
+        "test_plain.py", "import gc\ndef test_it():\n    assert gc.get_freeze_count() == 0\n"
+    )
+
+    project.run("test_plain.py", model="").assert_outcomes(passed=1)
