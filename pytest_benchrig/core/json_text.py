@@ -166,8 +166,8 @@ class _Reader:
         try:
             return self._decode(self._text, at)
         except json.JSONDecodeError as problem:
-            message = problem.msg[:1].lower() + problem.msg[1:]
-            raise JsonFault(message, self._text, min(problem.pos, len(self._text))) from None
+            place = min(problem.pos, len(self._text))
+            raise JsonFault(self._in_our_words(problem.msg, place), self._text, place) from None
         except RecursionError:
             raise JsonFault("nested too deeply", self._text, at) from None
         except JsonFault:
@@ -178,6 +178,14 @@ class _Reader:
             match = _LONG_NUMBER.search(self._text, at)
             place = at if match is None else match.start()
             raise JsonFault("a number of too many digits", self._text, place) from None
+
+    def _in_our_words(self, message: str, at: int) -> str:
+        closing = self._text[at : at + 1]
+        if closing in ("}", "]") and self._text[:at].rstrip().endswith(","):
+            # Before Python 3.13 the decoder complains of what should have followed.
+            return _COMMA % closing
+        known = _WORDS.get(message.removesuffix(": "))
+        return message[:1].lower() + message[1:] if known is None else known
 
     def _find(self, word: str, at: int) -> int:
         found = self._text.find(word, at)
@@ -209,6 +217,22 @@ class _Refused(Exception):  # noqa: N818
     def __init__(self, message: str, word: str) -> None:
         super().__init__(message)
         self.word = word
+
+
+_COMMA = 'a comma before "%s" is not allowed'
+_WORDS = {
+    "Expecting value": "expected a value",
+    "Expecting property name enclosed in double quotes": "expected a member name in double quotes",
+    "Illegal trailing comma before end of object": _COMMA % "}",
+    "Illegal trailing comma before end of array": _COMMA % "]",
+    "Expecting ':' delimiter": 'expected ":" after the member name',
+    "Expecting ',' delimiter": 'expected "," or the end of the object or list',
+    "Unterminated string starting at": "a text that is not closed",
+    "Invalid control character at": r"a control character in a text; write \n, \t or \u00xx",
+    "Invalid \\escape": r'a backslash that starts no escape; write "\\" for a backslash',
+    "Invalid \\uXXXX escape": r"\u without four hexadecimal digits",
+}
+"""What Python's decoder says, which differs from one version to the next."""
 
 
 def _has_lone_surrogate(value: JsonValue) -> bool:
