@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import platform
@@ -73,13 +74,17 @@ def environment(root: str = "/", *, within_sec: float = 3.0) -> dict[str, JsonVa
 
 def package_versions(names: Iterable[str]) -> dict[str, str]:
     """Versions of the installed ones of these distributions."""
-    versions = {}
-    for name in names:
-        try:
-            versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue  # not installed
-    return versions
+    found = ((name, _version(name)) for name in names)
+    return {name: version for name, version in found if version is not None}
+
+
+@functools.cache
+def _version(name: str) -> str | None:
+    """A distribution's version, read once: a run asks three times, and each parses the metadata."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None  # not installed
 
 
 def model_block(info: ModelInfo | None, runtime_version: str = "") -> dict[str, JsonValue]:
