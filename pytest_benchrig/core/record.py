@@ -156,7 +156,7 @@ class Record:
             TypeError: There is no such field.
         """
         draft = _Draft()
-        _fill(draft, values_of(self))
+        _copy(draft, self)
         for name, value in changes.items():
             if name not in RECORD_FIELD_NAMES:
                 raise TypeError(f"a record has no field {name!r}")
@@ -205,15 +205,20 @@ class _Draft:
     __slots__ = _IN_ORDER
 
 
-def _filler() -> Callable[[_Draft, Iterable[Any]], None]:
-    """A function that sets all fields of a draft, to as many values in their order."""
+def _for_all_fields(head: str, each: str, between: str, tail: str = "") -> Callable[..., Any]:
+    """A function whose statements name all fields in their order, as one would write them out."""
     scope: dict[str, Any] = {}
-    fields = ", ".join(f"draft.{name}" for name in _IN_ORDER)
-    exec(f"def fill(draft, values): {fields} = values", scope)
-    return scope["fill"]  # type: ignore[no-any-return]
+    exec(f"def made{head}{between.join(each.format(name) for name in _IN_ORDER)}{tail}", scope)
+    return scope["made"]  # type: ignore[no-any-return]
 
 
-_fill = _filler()
+_fill: Callable[[_Draft, Iterable[Any]], None] = _for_all_fields(
+    "(draft, values): ", "draft.{}", ", ", " = values"
+)
+# To pass the 99 values on in a tuple takes twice as long.
+_copy: Callable[[_Draft, Record], None] = _for_all_fields(
+    "(draft, record): ", "draft.{0} = record.{0}", "; "
+)
 
 
 def _record_of(draft: Any) -> Record:
