@@ -357,6 +357,13 @@ class Active:
             self._replayed[target.model] = replay_source(target.model, base)
         return self._replayed[target.model]
 
+    def forget_records(self) -> None:
+        """Let go of every record, this run's and earlier ones'; nobody asks for them any more."""
+        self._replayed.clear()
+        for name in ("earlier", "baselines"):
+            self.__dict__.pop(name, None)
+        self.carrier = Carrier()
+
     def resumable(self, scenario: Scenario, target: Target) -> ItemResult | None:
         """The earlier result of an item, if the resumed journal holds a valid one."""
         return self.earlier.result_of(self, scenario, target)

@@ -346,6 +346,17 @@ class Controller:
         for line in self._annotations:
             terminalreporter.write_line(line)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_unconfigure(self) -> None:
+        """Let go of all records: pytest and Python now look through what is held for garbage.
+
+        They do so several times, which takes longer than to free the records of a large run.
+        """
+        self.records.clear()
+        self.run = None
+        self._comparisons.clear()
+        self._active.forget_records()
+
 
 class Xdist:
     """Hooks that exist only while xdist distributes."""

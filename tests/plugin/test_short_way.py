@@ -100,3 +100,31 @@ def test_an_error_of_the_request_is_one_of_the_set_up(project: Project) -> None:
 
     result.assert_outcomes(errors=2)
     assert "scenario_item.py" not in result.stdout.str()
+
+
+def test_no_record_is_held_while_pytest_looks_for_garbage(project: Project) -> None:
+    project.run()
+    (project.pytester.path / "results" / "latest.json").rename(project.pytester.path / "run.json")
+    project.write(
+        "conftest.py",
+        """
+import gc
+import pytest
+
+def held():
+    gc.collect()
+    return sum(type(one).__name__ == "Record" for one in gc.get_objects())
+
+def pytest_terminal_summary():
+    print("AT THE END", held())
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure():
+    print("AT LAST", held())
+""",
+    )
+
+    result = project.run("-s", "--benchrig-replay", "run.json", model="")
+
+    assert int(told(result, "AT THE END")[0]) >= 4, "two records and the two they were made from"
+    assert told(result, "AT LAST") == ["0"]
