@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import gc
 import os
 import secrets
 import shutil
@@ -24,6 +25,9 @@ from pytest_benchrig.usage import check_early_suites, check_usage, only_scenario
 
 if TYPE_CHECKING:
     from pytest_benchrig.core.runfile import RunFile
+
+_SEARCHED_AT_MOST = 1000
+"""So many records, and the reports beside them, are part of a search for garbage."""
 
 
 def is_worker(config: pytest.Config) -> bool:
@@ -191,6 +195,9 @@ class Controller:
 
     def _keep(self, record: Record, line: str) -> None:
         self.records.append(record)
+        if not len(self.records) % _SEARCHED_AT_MOST:
+            # It stays until the end, as pytest's reports do: see Items.
+            gc.freeze()
         self._active.config.hook.pytest_benchrig_record(record=record, config=self._active.config)
         try:
             journal = self._open_journal()
