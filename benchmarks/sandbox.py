@@ -10,16 +10,16 @@ says what a program costs wherever it runs: everything that was spent for it, by
 those kept warm and by those of the program, over what ``python -c pass`` takes. Where there is no
 ``/proc`` to read it from, it is left out.
 
-The target at namespace level is 0.5 of ``python -c pass`` per program warm, about 1.25 times as many
-programs a second as ``python -I -S -c pass`` reaches with as many workers, and 2.5 for the first
-program. The first two are reached, the last is not. Taken twice on a quiet shared 2-core machine
-(Linux 6.18, CPython 3.11.7), 8 rounds: wall time 0.37 and 0.41 (bwrap), 0.38 and 0.44 (own), 0.44 and
-0.53 (landlock), CPU time 0.49 to 0.65 of ``python -c pass``; the first program 4.6 to 5.0, 5.6 to 6.7
-and 6.3 to 7.2 times it. 118 to 153 programs a second with one worker, 140 to 183 with two, where
-``python -I -S -c pass`` reached 80 to 84 and 121 to 148. The assertions here are plain ones, so that
-judges are used again; a program that needs a judge of its own takes about one and a half times as
-long. By samples (``perf``), half of the CPU time is the candidate's process: page faults, most of
-them copies of pages that forks share, its own Python, and its end.
+The target at namespace level is 0.5 of ``python -c pass`` per program warm, about 1.25 times as
+many programs a second as ``python -I -S -c pass`` reaches with as many workers, and 2.5 for the
+first program. The first two are reached, the last is not. Taken twice on a quiet shared 2-core
+machine (Linux 6.18, CPython 3.11.7), 8 rounds: wall time 0.37 and 0.41 (bwrap), 0.38 and 0.44
+(own), 0.44 and 0.53 (landlock), CPU time 0.49 to 0.65 of ``python -c pass``; the first program 4.6
+to 5.0, 5.6 to 6.7 and 6.3 to 7.2 times it. 118 to 153 programs a second with one worker, 140 to
+183 with two, where ``python -I -S -c pass`` reached 80 to 84 and 121 to 148. The assertions here
+are plain ones, so that judges are used again; a program that needs a judge of its own takes about
+one and a half times as long. By samples (``perf``), half of the CPU time is the candidate's
+process: page faults, most of them copies of pages that forks share, its own Python, and its end.
 """
 
 from __future__ import annotations
