@@ -6,7 +6,7 @@ Bare pytest on one trivial test, parametrized as often, is the reference: the ch
 pytest has. The run cost is taken in replay mode, so that no engine and no network is in it: one
 stored reply a scenario is read, judged again and journalled, and every report is written. Neither
 side loads other plugins; both find their modules compiled, as installed ones are. Each figure is
-the lowest of whole processes taken in turn; ``on top`` is the processor time over bare pytest's,
+the median of whole processes taken in turn; ``on top`` is the processor time over bare pytest's,
 start-up included, and ``more`` the same per further item between two sizes, so without start-up.
 Wall-clock time is shown beside it and says nothing on a busy machine.
 
@@ -21,15 +21,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 START = "start"
-_STARTS = 5
+_STARTS = 9
 # Variables of containers and workplaces that make Python slower than it is for a user.
 _UNUSUAL = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
 
@@ -114,10 +115,15 @@ def measure(words: list[str], folder: Path) -> Cost:
 
 
 def start(folder: Path) -> Cost:
-    """The cost of an isolated interpreter that does nothing, the lowest of several."""
+    """The cost of an isolated interpreter that does nothing, the median of several."""
     interpreter = os.path.realpath(sys.executable)
     words = [interpreter, "-I", "-S", "-c", "pass"]
-    return min([cost(words, folder) for _ in range(_STARTS)], key=lambda one: one.cpu)
+    return middle([cost(words, folder) for _ in range(_STARTS)])
+
+
+def middle(taken: list[Cost]) -> Cost:
+    """The medians of several costs."""
+    return Cost(*map(statistics.median, zip(*map(astuple, taken), strict=True)))
 
 
 def cost(words: list[str], folder: Path) -> Cost:
@@ -140,7 +146,7 @@ def cost(words: list[str], folder: Path) -> Cost:
 
 
 def costs(size: int, repeat: int) -> dict[str, Cost]:
-    """The lowest cost of each job at one size; the jobs are taken in turn."""
+    """The median cost of each job at one size; the jobs are taken in turn."""
     ours = ["-p", "pytest_benchrig.plugin", "scenarios"]
     jobs = {
         "bare collect": ["test_bare.py", "--co"],
@@ -158,7 +164,7 @@ def costs(size: int, repeat: int) -> dict[str, Cost]:
             for job, words in jobs.items():
                 taken[START].append(start(folder))
                 taken[job].append(measure(words, folder))
-    return {job: min(found, key=lambda cost: cost.cpu) for job, found in taken.items()}
+    return {job: middle(found) for job, found in taken.items()}
 
 
 def show(size: int, found: dict[str, Cost], before: tuple[int, dict[str, Cost]] | None) -> None:

@@ -13,10 +13,10 @@ those kept warm and by those of the program, over what ``python -c pass`` takes.
 The target at namespace level is 0.5 of ``python -c pass`` per program warm, about 1.25 times as
 many programs a second as ``python -I -S -c pass`` reaches with as many workers, and 2.5 for the
 first program. The first two are reached, the last is not. Taken twice on a quiet shared 2-core
-machine (Linux 6.18, CPython 3.11.7), 8 rounds: wall time 0.37 and 0.41 (bwrap), 0.38 and 0.44
-(own), 0.44 and 0.53 (landlock), CPU time 0.49 to 0.65 of ``python -c pass``; the first program 4.6
-to 5.0, 5.6 to 6.7 and 6.3 to 7.2 times it. 118 to 153 programs a second with one worker, 140 to
-183 with two, where ``python -I -S -c pass`` reached 80 to 84 and 121 to 148. The assertions here
+machine (Linux 6.18, CPython 3.11.7), 8 rounds: wall time 0.39 and 0.49 (bwrap), 0.41 and 0.48
+(own), 0.48 and 0.53 (landlock), CPU time 0.53 to 0.63 of ``python -c pass``; the first program 4.2
+and 4.8, 6.0 and 6.4, 6.9 and 7.3 times it. 112 to 138 programs a second with one worker, 174 to
+201 with two, where ``python -I -S -c pass`` reached 72 and 76, 124 and 147. The assertions here
 are plain ones, so that judges are used again; a program that needs a judge of its own takes about
 one and a half times as long. By samples (``perf``), half of the CPU time is the candidate's
 process: page faults, most of them copies of pages that forks share, its own Python, and its end.
@@ -58,6 +58,8 @@ PASS = "python -c pass"
 ISOLATED = "python -I -S -c pass"
 BARE = "bare subprocess"
 COLD_STARTS = 5
+PER_WORKER = 12
+"""Programs in a turn; with fewer, the end of a turn, when one worker has nothing to do, counts."""
 
 Action = Callable[[], None]
 
@@ -138,7 +140,7 @@ def measure(actions: dict[str, Action], rounds: int, workers: int) -> dict[str, 
     taken = {name: Taken() for name in actions}
     for _ in range(rounds):
         for name, action in actions.items():
-            turn(action, 4 * workers, workers, taken[name])
+            turn(action, PER_WORKER * workers, workers, taken[name])
     return taken
 
 
